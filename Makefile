@@ -1,0 +1,40 @@
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-live check lint package bench
+
+VENV := .venv
+RUN := $(VENV)/bin/python
+READY := $(VENV)/.ready
+export PYTHON
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## a virtual environment in .venv with everything (PYTHON=/path chooses the Python 3.12)
+
+$(READY): requirements.txt requirements-dev.txt
+	@scripts/install $(VENV) requirements-dev.txt
+	@touch $@
+
+demo: $(READY) ## the chatflow template with the plugin, a sample knowledge base and three questions
+	@$(RUN) -m devhost.demo
+
+test: $(READY) ## all tests that need no real judge (ARGS="-k name" selects)
+	@$(RUN) -m pytest $(ARGS)
+
+test-live: $(READY) ## the tests that ask a real judge
+	@$(RUN) -m pytest -m live $(ARGS)
+
+check: $(READY) ## style, formatting and types; changes nothing
+	@$(RUN) -m ruff check .
+	@$(RUN) -m ruff format --check .
+	@$(RUN) -m mypy
+
+lint: $(READY) ## repairs what ruff can repair, and formats
+	@$(RUN) -m ruff check --fix .
+	@$(RUN) -m ruff format .
+
+package: $(READY) ## dist/rag_evaluator-<version>.difypkg, ready to install in Dify
+	@$(RUN) -m devhost.package
+
+bench: $(READY) ## speed, calls, prompt size and memory
+	@$(RUN) -m benchmarks
