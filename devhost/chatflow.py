@@ -1,0 +1,289 @@
+"""Runs a chatflow's DSL file with graphon, Dify's own workflow engine, against a plugin process."""
+
+import copy
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from graphon.dsl import inspect
+from graphon.dsl.entities import DslCredentials
+from graphon.entities.graph_init_params import GraphInitParams
+from graphon.graph.graph import Graph
+from graphon.graph_engine import GraphEngine
+from graphon.graph_engine.command_channels import InMemoryChannel
+from graphon.graph_engine.config import GraphEngineConfig
+from graphon.graph_engine.filters import GraphEventFilterContext, ResponseStreamFilter, filter_graph_events
+from graphon.graph_events.base import GraphEngineEvent
+from graphon.graph_events.graph import GraphRunFailedEvent
+from graphon.graph_events.node import (
+    NodeRunFailedEvent,
+    NodeRunStartedEvent,
+    NodeRunStreamChunkEvent,
+    NodeRunSucceededEvent,
+)
+from graphon.runtime.graph_runtime_state import GraphRuntimeState
+from graphon.runtime.variable_pool import VariablePool
+
+from devhost.dify_side import ModelServer
+from devhost.flow_nodes import FlowNodeFactory, Surroundings, ToolHost, declared_tools
+from devhost.knowledge import KnowledgeBase
+
+MODEL_PROVIDER = "langgenius/openai_api_compatible/openai_api_compatible"
+DEFAULT_APP_ID = "3f0c9f5e-7a55-4f37-9d0e-6b6a1c2f8d10"
+
+# Dify 1.16's own settings.
+ENGINE_CONFIG = GraphEngineConfig(min_workers=3, max_workers=10, scale_up_threshold=3, scale_down_idle_time=5.0)
+
+type Dsl = Mapping[str, Any] | Path
+
+
+@dataclass
+class ChatReply:
+    """One reply of a chatflow.
+
+    Attributes:
+        streamed: the chunks that reached the chat while the flow ran, joined.
+        final: the Answer nodes' own outputs, joined in the order in which they finished.
+        node_outputs: a finished node's outputs by its id.
+        order: the ids of the finished nodes, in order.
+        seconds: from a finished node's start to its end, by its id.
+        error: why the run failed, None when it succeeded. What was streamed before stays.
+    """
+
+    streamed: str = ""
+    final: str = ""
+    node_outputs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    order: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class NodeProgress:
+    """A node that starts or ends; `state` is "started", "succeeded" or "failed"."""
+
+    node_id: str
+    title: str
+    state: str
+
+
+def load_dsl(dsl: Dsl) -> dict[str, Any]:
+    """A DSL document as a mapping of its own, from a mapping or a file."""
+    if isinstance(dsl, Path):
+        loaded: dict[str, Any] = yaml.safe_load(dsl.read_text(encoding="utf-8"))
+        return loaded
+    return copy.deepcopy(dict(dsl))
+
+
+def choose(
+    dsl: Dsl,
+    *,
+    knowledge: Sequence[KnowledgeBase] = (),
+    chat_model: str | None = None,
+    judge_model: str | None = None,
+    embedding_model: str | None = None,
+    judge_parameters: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """A copy of the document in which a user has chosen what a template leaves open.
+
+    Args:
+        dsl: a DSL file or its content; it is not changed.
+        knowledge: set in every Knowledge Retrieval node.
+        chat_model: set in every LLM node without a model.
+        judge_model: set as `model` in every judge_settings node.
+        embedding_model: set as `embedding_model` in every judge_settings node.
+        judge_parameters: the judge model's completion parameters; none when not given.
+    """
+    document = load_dsl(dsl)
+    for node in document["workflow"]["graph"]["nodes"]:
+        data = node["data"]
+        match data.get("type"):
+            case "knowledge-retrieval":
+                data["dataset_ids"] = [base.id for base in knowledge]
+            case "llm" if chat_model and not data["model"]["name"]:
+                data["model"] |= {"provider": MODEL_PROVIDER, "name": chat_model}
+            case "tool" if data["tool_name"] == "judge_settings":
+                settings = data["tool_configurations"]
+                if judge_model:
+                    settings["model"] = selector("llm", judge_model, judge_parameters)
+                if embedding_model:
+                    settings["embedding_model"] = selector("text-embedding", embedding_model)
+    return document
+
+
+def selector(model_type: str, model: str, parameters: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """A model selector's constant as Studio exports it; `model_type` is "llm" or "text-embedding"."""
+    value = {
+        "completion_params": dict(parameters or {}),
+        "mode": "chat" if model_type == "llm" else "",
+        "model": model,
+        "model_type": model_type,
+        "provider": MODEL_PROVIDER,
+    }
+    return {"type": "constant", "value": value}
+
+
+class Chatflow:
+    """A chatflow that can be asked questions; every question is a run of its own.
+
+    Not played: the memory of LLM nodes, files, structured output and node types that graphon does not know, save
+    Knowledge Retrieval.
+    """
+
+    def __init__(
+        self,
+        dsl: Dsl,
+        plugin: ToolHost,
+        models: ModelServer,
+        knowledge: Sequence[KnowledgeBase] = (),
+        *,
+        app_id: str = DEFAULT_APP_ID,
+    ) -> None:
+        """Read the document.
+
+        Args:
+            dsl: a DSL file or its content, with what a user chooses filled in (see `choose`).
+            plugin: runs the tools.
+            models: answers the LLM nodes.
+            knowledge: the workspace's knowledge bases; a node uses those whose ids it names.
+            app_id: the app's id, as tools see it.
+
+        Raises:
+            ValueError: the document holds no graph.
+            DslError: graphon can't read it.
+        """
+        document = inspect(yaml.safe_dump(load_dsl(dsl), allow_unicode=True)).document
+        if document.graph_config is None:
+            raise ValueError("the document holds no chatflow or workflow")
+        self._graph_config = document.graph_config
+        self._declared_variables = document.runtime_variables
+        self._plugin = plugin
+        self._models = models
+        self._knowledge = knowledge
+        self._app_id = app_id
+        self._tools = declared_tools(plugin.folder)
+
+    def run(
+        self,
+        query: str,
+        conversation_id: str | None = None,
+        *,
+        on_text: Callable[[str], None] | None = None,
+        on_node: Callable[[NodeProgress], None] | None = None,
+    ) -> ChatReply:
+        """Ask one question.
+
+        Args:
+            query: the user's message.
+            conversation_id: a new conversation when not given.
+            on_text: called with every chunk as it is streamed.
+            on_node: called when a node starts and ends.
+
+        Returns:
+            The reply; a failed run is told in its `error`, as Dify shows it.
+
+        Raises:
+            ValueError: an LLM node has no model.
+        """
+        engine = self._engine(query, conversation_id or str(uuid.uuid4()))
+        watch = _Watch(on_text, on_node)
+        context = GraphEventFilterContext.from_engine(engine)
+        try:
+            for event in filter_graph_events(engine.run(), context=context, filters=[ResponseStreamFilter()]):
+                watch.take(event)
+        except Exception:
+            # graphon tells a failed run by an event and then raises the error as well.
+            if watch.reply.error is None:
+                raise
+        watch.reply.final = engine.graph_runtime_state.outputs.get("answer", "")
+        return watch.reply
+
+    def _engine(self, query: str, conversation_id: str) -> GraphEngine:
+        graph_config = self._graph_config
+        root = next(node["id"] for node in graph_config["nodes"] if node["data"]["type"] == "start")
+        workflow_id = str(uuid.uuid4())
+        system = {
+            "query": query,
+            "conversation_id": conversation_id,
+            "user_id": str(uuid.uuid4()),
+            "app_id": self._app_id,
+            "workflow_id": workflow_id,
+            "workflow_run_id": str(uuid.uuid4()),
+            "dialogue_count": 1,
+            "files": [],
+        }
+        state = GraphRuntimeState(variable_pool=self._variables(system), start_at=time.time())
+        factory = FlowNodeFactory(
+            graph_config=graph_config,
+            graph_init_params=GraphInitParams(
+                workflow_id=workflow_id, graph_config=graph_config, run_context={}, call_depth=0
+            ),
+            graph_runtime_state=state,
+            credentials=DslCredentials(),
+            dependencies=[],
+            surroundings=Surroundings(self._plugin, self._models, self._knowledge, self._app_id, conversation_id),
+            tools=self._tools,
+        )
+        return GraphEngine(
+            workflow_id=workflow_id,
+            graph=Graph.init(graph_config=graph_config, node_factory=factory, root_node_id=root),
+            graph_runtime_state=state,
+            command_channel=InMemoryChannel(),
+            config=ENGINE_CONFIG,
+        )
+
+    def _variables(self, system: Mapping[str, Any]) -> VariablePool:
+        declared = self._declared_variables
+        pool = VariablePool()
+        groups: Iterable[tuple[str, Mapping[str, Any]]] = (
+            ("sys", system),
+            ("env", {variable.name: variable.value for variable in declared.environment_variables}),
+            ("conversation", {variable.name: variable.value for variable in declared.conversation_variables}),
+        )
+        for group, values in groups:
+            for name, value in values.items():
+                pool.add((group, name), value)
+        return pool
+
+
+class _Watch:
+    """Turns the engine's events into a reply."""
+
+    def __init__(self, on_text: Callable[[str], None] | None, on_node: Callable[[NodeProgress], None] | None) -> None:
+        self.reply = ChatReply()
+        self._on_text = on_text
+        self._on_node = on_node
+        self._titles: dict[str, str] = {}
+        self._started: dict[str, float] = {}
+
+    def take(self, event: GraphEngineEvent) -> None:
+        match event:
+            case NodeRunStreamChunkEvent(chunk=chunk) if chunk:
+                self.reply.streamed += chunk
+                if self._on_text:
+                    self._on_text(chunk)
+            case NodeRunStartedEvent():
+                self._titles[event.node_id] = event.node_title
+                self._started[event.node_id] = time.perf_counter()
+                self._tell(event.node_id, "started")
+            case NodeRunSucceededEvent():
+                self._finish(event.node_id, event.node_run_result.outputs)
+                self._tell(event.node_id, "succeeded")
+            case NodeRunFailedEvent():
+                self.reply.error = event.error
+                self._tell(event.node_id, "failed")
+            case GraphRunFailedEvent():
+                self.reply.error = self.reply.error or event.error
+
+    def _finish(self, node_id: str, outputs: Mapping[str, Any]) -> None:
+        self.reply.order.append(node_id)
+        self.reply.node_outputs[node_id] = {name: getattr(value, "value", value) for name, value in outputs.items()}
+        self.reply.seconds[node_id] = time.perf_counter() - self._started[node_id]
+
+    def _tell(self, node_id: str, state: str) -> None:
+        if self._on_node:
+            self._on_node(NodeProgress(node_id, self._titles[node_id], state))
