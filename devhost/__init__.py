@@ -1,0 +1,1 @@
+"""Development only: starts the plugin as Dify's daemon does and plays Dify's side. Not part of the package."""
