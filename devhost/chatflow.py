@@ -258,7 +258,6 @@ class _Watch:
         self._on_text = on_text
         self._on_node = on_node
         self._titles: dict[str, str] = {}
-        self._started: dict[str, float] = {}
 
     def take(self, event: GraphEngineEvent) -> None:
         match event:
@@ -268,10 +267,9 @@ class _Watch:
                     self._on_text(chunk)
             case NodeRunStartedEvent():
                 self._titles[event.node_id] = event.node_title
-                self._started[event.node_id] = time.perf_counter()
                 self._tell(event.node_id, "started")
             case NodeRunSucceededEvent():
-                self._finish(event.node_id, event.node_run_result.outputs)
+                self._finish(event)
                 self._tell(event.node_id, "succeeded")
             case NodeRunFailedEvent():
                 self.reply.error = event.error
@@ -279,10 +277,13 @@ class _Watch:
             case GraphRunFailedEvent():
                 self.reply.error = self.reply.error or event.error
 
-    def _finish(self, node_id: str, outputs: Mapping[str, Any]) -> None:
-        self.reply.order.append(node_id)
-        self.reply.node_outputs[node_id] = {name: getattr(value, "value", value) for name, value in outputs.items()}
-        self.reply.seconds[node_id] = time.perf_counter() - self._started[node_id]
+    def _finish(self, event: NodeRunSucceededEvent) -> None:
+        reply, node_id = self.reply, event.node_id
+        reply.order.append(node_id)
+        outputs = event.node_run_result.outputs
+        reply.node_outputs[node_id] = {name: getattr(value, "value", value) for name, value in outputs.items()}
+        if event.finished_at is not None:
+            reply.seconds[node_id] = (event.finished_at - event.start_at).total_seconds()
 
     def _tell(self, node_id: str, state: str) -> None:
         if self._on_node:

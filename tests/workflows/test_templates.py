@@ -1,0 +1,291 @@
+"""The templates as documents: what Studio, an importer and a newcomer get."""
+
+import json
+import re
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from devhost import templates
+from devhost.chatflow import choose
+from devhost.flow_nodes import declared_tools
+from devhost.knowledge import KnowledgeBase
+from tests.workflows.dsl import (
+    SYSTEM_VARIABLES,
+    TOOL_OUTPUTS,
+    ancestors,
+    checklist,
+    data_by_id,
+    graph_of,
+    outputs_of,
+    references,
+)
+
+ROOT = Path(__file__).parents[2]
+EXPORT = Path(__file__).parent / "data" / "newcomer_skeleton.yml"
+FILES = ("rag_chat_scored.yml", "rag_chat_scored_en.yml")
+TOOLS = declared_tools(ROOT)
+LABELS = {"rag_chat_scored.yml": "ja_JP", "rag_chat_scored_en.yml": "en_US"}
+
+type Document = dict[str, Any]
+
+
+def read(name: str) -> Document:
+    document: Document = yaml.safe_load((ROOT / "workflows" / name).read_text(encoding="utf-8"))
+    return document
+
+
+@pytest.fixture(params=FILES)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def document(name: str) -> Document:
+    return read(name)
+
+
+def test_the_files_are_what_the_generator_writes() -> None:
+    assert templates.stale() == []
+
+
+def test_the_generator_names_missing_and_changed_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert templates.stale(tmp_path) == list(FILES)
+    japanese, english = templates.write(tmp_path)
+    assert templates.stale(tmp_path) == []
+    english.write_text(english.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    assert templates.stale(tmp_path) == [english.name]
+    assert templates.main(["--check"]) == 0
+    assert capsys.readouterr().out == ""
+    assert japanese.name == "rag_chat_scored.yml"
+
+
+def test_the_checklist_names_the_knowledge_the_chat_model_and_the_judge_model_and_nothing_else(
+    document: Document,
+) -> None:
+    assert checklist(document, TOOLS) == [("knowledge", "knowledge"), ("llm", "model"), ("judge_settings", "model")]
+
+
+def test_the_checklist_is_empty_once_the_three_are_chosen(document: Document, tmp_path: Path) -> None:
+    knowledge = KnowledgeBase(tmp_path)
+    assert checklist(choose(document, knowledge=[knowledge], chat_model="a", judge_model="b"), TOOLS) == []
+
+
+def test_the_version_is_a_text_so_that_importers_from_1_7_on_take_it(document: Document) -> None:
+    assert document["version"] == "0.3.1"
+    assert (document["kind"], document["app"]["mode"]) == ("app", "advanced-chat")
+
+
+def test_the_layout_of_the_text_is_that_of_an_export(name: str) -> None:
+    text = (ROOT / "workflows" / name).read_text(encoding="utf-8")
+    assert yaml.dump(yaml.safe_load(text), allow_unicode=True) == text
+    exported = EXPORT.read_text(encoding="utf-8")
+    assert yaml.dump(yaml.safe_load(exported), allow_unicode=True) == exported
+
+
+def test_nodes_and_edges_have_the_fields_of_an_export(document: Document) -> None:
+    exported = yaml.safe_load(EXPORT.read_text(encoding="utf-8"))
+    assert shape(document) == shape(exported)
+
+
+def shape(document: Document) -> dict[str, Any]:
+    """The names of all fields: of the document, the workflow, an edge, and a node of each type."""
+    nodes = [node for node in graph_of(document)["nodes"] if node["type"] == "custom"]
+    return {
+        "document": set(document),
+        "app": set(document["app"]),
+        "workflow": set(document["workflow"]),
+        "graph": set(graph_of(document)),
+        "edges": {frozenset(edge) | frozenset(edge["data"]) for edge in graph_of(document)["edges"]},
+        "nodes": {frozenset(node) for node in nodes},
+        "data": {data_type: fields_of(nodes, data_type) for data_type in {node["data"]["type"] for node in nodes}},
+    }
+
+
+def fields_of(nodes: list[dict[str, Any]], data_type: str) -> set[frozenset[str]]:
+    return {frozenset(node["data"]) for node in nodes if node["data"]["type"] == data_type}
+
+
+def test_ids_are_unique(document: Document) -> None:
+    graph = graph_of(document)
+    for things in (graph["nodes"], graph["edges"]):
+        ids = [thing["id"] for thing in things]
+        assert len(ids) == len(set(ids))
+
+
+def test_every_edge_joins_two_nodes_and_names_their_types(document: Document) -> None:
+    nodes = data_by_id(document)
+    for edge in graph_of(document)["edges"]:
+        source, target = edge["source"], edge["target"]
+        assert edge["id"] == f"{source}-source-{target}-target"
+        assert edge["data"]["sourceType"] == nodes[source]["type"]
+        assert edge["data"]["targetType"] == nodes[target]["type"]
+
+
+def test_the_four_metrics_run_side_by_side_between_the_lookup_and_the_scores(document: Document) -> None:
+    edges = {(edge["source"], edge["target"]) for edge in graph_of(document)["edges"]}
+    chain = ["start", "knowledge", "llm", "reply", "judge_settings", "lookup"]
+    metrics = ["answer_relevancy", "faithfulness", "context_recall", "context_precision"]
+    expected = set(zip(chain, chain[1:], strict=False))
+    expected |= {("lookup", metric) for metric in metrics} | {(metric, "scores") for metric in metrics}
+    assert edges == expected
+
+
+def test_every_reference_means_an_output_of_an_earlier_node(document: Document) -> None:
+    nodes = data_by_id(document)
+    seen = set()
+    for node_id, data in nodes.items():
+        for source, *path in references(data):
+            if source == "sys":
+                assert path[0] in SYSTEM_VARIABLES
+            else:
+                assert source in ancestors(document, node_id), (node_id, source)
+                assert path[0] in outputs_of(nodes[source], TOOLS), (node_id, source, path)
+            seen.add((node_id, source, *path))
+    assert ("knowledge", "sys", "query") in seen
+    assert ("context_recall", "lookup", "reference") in seen
+    assert ("context_precision", "knowledge", "result") in seen
+
+
+def test_answers_show_the_reply_and_of_every_metric_its_text_only(document: Document) -> None:
+    nodes = data_by_id(document)
+    assert nodes["reply"]["answer"] == "{{#llm.text#}}"
+    shown = list(references(nodes["scores"]["answer"]))
+    assert shown == [
+        ("answer_relevancy", "text"),
+        ("faithfulness", "text"),
+        ("context_recall", "text"),
+        ("context_precision", "text"),
+    ]
+
+
+def test_the_retrieval_result_is_wired_as_a_variable(document: Document) -> None:
+    nodes = data_by_id(document)
+    for metric in ("faithfulness", "context_recall", "context_precision"):
+        wired = nodes[metric]["tool_parameters"]["contexts"]
+        assert wired == {"type": "variable", "value": ["knowledge", "result"]}
+
+
+def test_tools_are_named_as_the_manifest_names_them(document: Document) -> None:
+    manifest = yaml.safe_load((ROOT / "manifest.yaml").read_text(encoding="utf-8"))
+    provider = yaml.safe_load((ROOT / manifest["plugins"]["tools"][0]).read_text(encoding="utf-8"))
+    full_name = f"{manifest['author']}/{manifest['name']}/{provider['identity']['name']}"
+    tools = [data for data in data_by_id(document).values() if data["type"] == "tool"]
+    assert {(data["provider_id"], data["provider_name"], data["provider_type"]) for data in tools} == {
+        (full_name, full_name, "builtin")
+    }
+    assert {data["tool_node_version"] for data in tools} == {"2"}
+
+
+def test_tool_nodes_carry_the_labels_that_the_tools_have(name: str, document: Document) -> None:
+    for data in data_by_id(document).values():
+        if data["type"] == "tool":
+            label = TOOLS[data["tool_name"]]["identity"]["label"][LABELS[name]]
+            assert (data["title"], data["tool_label"]) == (label, label)
+
+
+def test_tool_settings_are_declared_and_stand_at_their_defaults(document: Document) -> None:
+    for data in data_by_id(document).values():
+        if data["type"] != "tool":
+            continue
+        declared = {item["name"]: item for item in TOOLS[data["tool_name"]]["parameters"]}
+        inputs = {name for name, item in declared.items() if item["form"] == "llm"}
+        defaults = {
+            name: {"type": "constant", "value": item["default"]}
+            for name, item in declared.items()
+            if item["form"] == "form" and "default" in item
+        }
+        assert data["tool_configurations"] == defaults
+        assert set(data["tool_parameters"]) == inputs
+
+
+def test_nothing_of_a_workspace_is_inside(name: str, document: Document) -> None:
+    assert document["dependencies"] == []
+    assert document["workflow"]["environment_variables"] == []
+    nodes = data_by_id(document)
+    assert nodes["knowledge"]["dataset_ids"] == []
+    assert (nodes["llm"]["model"]["provider"], nodes["llm"]["model"]["name"]) == ("", "")
+    text = (ROOT / "workflows" / name).read_text(encoding="utf-8")
+    assert re.findall(r"\bsk-|api_key|[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f]{4}-|https?://", text) == []
+
+
+def test_memory_is_off_and_a_note_says_why(name: str, document: Document) -> None:
+    assert "memory" not in data_by_id(document)["llm"]
+    word = {"rag_chat_scored.yml": "メモリ", "rag_chat_scored_en.yml": "memory"}[name]
+    assert word in notes_of(document)["note_memory"]
+
+
+def test_a_note_names_the_three_nodes_in_which_something_must_be_chosen(document: Document) -> None:
+    nodes = data_by_id(document)
+    text = notes_of(document)["note_after_import"]
+    for node_id in ("knowledge", "llm", "judge_settings", "lookup"):
+        assert nodes[node_id]["title"] in text
+
+
+def notes_of(document: Document) -> dict[str, str]:
+    """The readable text of each note by its id."""
+    notes = [node for node in graph_of(document)["nodes"] if node["type"] == "custom-note"]
+    roots = {note["id"]: json.loads(note["data"]["text"])["root"] for note in notes}
+    return {
+        node_id: "\n".join(run["text"] for block in root["children"] for run in block["children"])
+        for node_id, root in roots.items()
+    }
+
+
+def test_nothing_overlaps_on_the_canvas_and_edges_run_to_the_right(document: Document) -> None:
+    nodes = graph_of(document)["nodes"]
+    for one, other in combinations(nodes, 2):
+        apart_x = abs(one["position"]["x"] - other["position"]["x"]) >= leftmost(one, other)["width"]
+        apart_y = abs(one["position"]["y"] - other["position"]["y"]) >= topmost(one, other)["height"]
+        assert apart_x or apart_y, (one["id"], other["id"])
+    x = {node["id"]: node["position"]["x"] for node in nodes}
+    assert all(x[edge["source"]] < x[edge["target"]] for edge in graph_of(document)["edges"])
+    assert all(node["position"] == node["positionAbsolute"] for node in nodes)
+
+
+def leftmost(*nodes: dict[str, Any]) -> dict[str, Any]:
+    return min(nodes, key=lambda node: node["position"]["x"])
+
+
+def topmost(*nodes: dict[str, Any]) -> dict[str, Any]:
+    return min(nodes, key=lambda node: node["position"]["y"])
+
+
+def test_both_languages_have_the_same_graph() -> None:
+    japanese, english = (without_texts(read(name)) for name in FILES)
+    assert japanese == english
+
+
+def without_texts(document: Document) -> Document:
+    """The document less everything that a translation changes."""
+    for field in ("name", "description"):
+        document["app"][field] = ""
+    features = document["workflow"]["features"]
+    features["opening_statement"] = ""
+    features["suggested_questions"] = len(features["suggested_questions"])
+    for node in graph_of(document)["nodes"]:
+        data = node["data"]
+        for field in ("title", "text", "tool_label", "tool_description"):
+            data.pop(field, None)
+        if node["id"] == "llm":
+            data["prompt_template"][0]["text"] = "{{#context#}}" in data["prompt_template"][0]["text"]
+        if node["id"] == "lookup":
+            data["tool_parameters"]["golden"]["value"] = ""
+    return document
+
+
+def test_a_suggested_question_stands_in_the_sample_table_and_another_does_not(document: Document) -> None:
+    rows = data_by_id(document)["lookup"]["tool_parameters"]["golden"]["value"].splitlines()
+    questions = [row.split("\t")[0] for row in rows]
+    assert [len(row.split("\t")) for row in rows] == [2, 2, 2, 2]
+    with_reference, without_reference = document["workflow"]["features"]["suggested_questions"]
+    assert with_reference in questions
+    assert without_reference not in questions
+
+
+def test_tool_outputs_that_dify_reserves_are_not_declared() -> None:
+    for tool in TOOLS.values():
+        assert TOOL_OUTPUTS.isdisjoint(tool["output_schema"]["properties"])
