@@ -98,12 +98,14 @@ class ScriptedModelServer:
         latency: seconds before each chat reply.
         embedding_latency: seconds before each embedding reply.
         finish_reason: of all chat replies.
+        usage: reported by all chat replies instead of character counts; {} reports none.
     """
 
     def __init__(self) -> None:
         self.latency = 0.0
         self.embedding_latency = 0.0
         self.finish_reason = "stop"
+        self.usage: Mapping[str, int] | None = None
         self._scripts: dict[str, Script] = {}
         self._chat_script: Script = "OK."
         self._used: dict[str | None, int] = {}
@@ -232,6 +234,12 @@ class ScriptedModelServer:
             return script[min(used, len(script) - 1)]
         return script
 
+    def _usage(self, request: Request, reply: str) -> Mapping[str, int]:
+        if self.usage is not None:
+            return self.usage
+        prompt = len(request.system) + len(request.user)
+        return {"prompt_tokens": prompt, "completion_tokens": len(reply), "total_tokens": prompt + len(reply)}
+
     def _embedding_reply(self, texts: list[str]) -> Vectors | Failure:
         script = self._embedding_script
         if callable(script):
@@ -303,7 +311,13 @@ class _Handler(BaseHTTPRequestHandler):
                 "message": {"role": "assistant", "content": reply},
                 "finish_reason": self.scripted.finish_reason,
             }
-            self._send_json({**_head(request, "chat.completion"), "choices": [choice], "usage": _usage(request, reply)})
+            self._send_json(
+                {
+                    **_head(request, "chat.completion"),
+                    "choices": [choice],
+                    "usage": self.scripted._usage(request, reply),
+                }
+            )
 
     def _embeddings(self, request: Request) -> None:
         self.scripted._closing.wait(self.scripted.embedding_latency)
@@ -341,7 +355,7 @@ class _Handler(BaseHTTPRequestHandler):
             {
                 **_head(request, "chat.completion.chunk"),
                 "choices": [_delta("", self.scripted.finish_reason)],
-                "usage": _usage(request, text),
+                "usage": self.scripted._usage(request, text),
             }
         )
         self._chunk("data: [DONE]\n\n")
@@ -383,11 +397,6 @@ def _head(request: Request, kind: str) -> dict[str, Any]:
 
 def _delta(text: str, finish_reason: str | None) -> dict[str, Any]:
     return {"index": 0, "delta": {"role": "assistant", "content": text}, "finish_reason": finish_reason}
-
-
-def _usage(request: Request, reply: str) -> dict[str, int]:
-    prompt = len(request.system) + len(request.user)
-    return {"prompt_tokens": prompt, "completion_tokens": len(reply), "total_tokens": prompt + len(reply)}
 
 
 def _text(content: object) -> str:

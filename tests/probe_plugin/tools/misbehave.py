@@ -35,6 +35,8 @@ class MisbehaveTool(Tool):
                 yield self.create_json_message({"results": [self._store(*step) for step in action["steps"]]})
             case "emit":
                 yield self.create_variable_message("value", action["value"])
+            case "emit_nan":
+                yield self.create_variable_message("value", float("nan"))
             case "blob":
                 yield self.create_blob_message(bytes.fromhex(action["hex"]) * action["times"], meta={"filename": "b"})
 

@@ -14,7 +14,7 @@ class TakeTool(Tool):
     def _invoke(self, tool_parameters: dict[str, Any]) -> Generator[ToolInvokeMessage, None, None]:
         question = tool_parameters["question"]
         report: dict[str, Any] = {
-            "seen": {name: [type(value).__name__, repr(value)[:500]] for name, value in tool_parameters.items()},
+            "seen": {name: [type(value).__name__, repr(value)[:600]] for name, value in tool_parameters.items()},
             "app_id": self.session.app_id,
             "conversation_id": self.session.conversation_id,
             "message_id": self.session.message_id,
