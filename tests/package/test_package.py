@@ -1,0 +1,229 @@
+"""The package: what is in it, and that it runs from where Dify unpacks it."""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from devhost.daemon import PluginProcess, collect
+from devhost.dify_side import DifySide, ModelServer
+from devhost.package import PLACEHOLDERS, PackageError, build, packed_files, read_manifest
+from tests.model_server import ScriptedModelServer
+
+ROOT = Path(__file__).parents[2]
+TABLE = "質問\t参照\n受付は何時からですか\t9時からです。\n"
+# What the marketplace's security scan looks for in .py files.
+FORBIDDEN = re.compile(r"\bopen\(|compile\(|\beval\(|\bexec\(|importlib|\.execute\(|SELECT\b.*\bFROM\b", re.IGNORECASE)
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("dist"))
+
+
+@pytest.fixture(scope="module")
+def unpacked(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("unpacked")
+    with zipfile.ZipFile(package) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A folder that can be packed and changed."""
+    folder = tmp_path / "copy"
+    for name in [".difyignore", *packed_files(ROOT)]:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+def test_its_name_holds_the_plugins_name_and_version(package: Path) -> None:
+    assert package.name == "rag_evaluator-{version}.difypkg".format(**read_manifest())
+
+
+def test_it_holds_what_the_plugin_needs_and_nothing_else(unpacked: Path) -> None:
+    assert {path.name for path in unpacked.iterdir()} == {
+        "LICENSE",
+        "PRIVACY.md",
+        "README.md",
+        "_assets",
+        "bridge",
+        "evaluation",
+        "main.py",
+        "manifest.yaml",
+        "provider",
+        "readme",
+        "requirements.txt",
+        "tools",
+    }
+    suffixes = {path.suffix for path in unpacked.rglob("*") if path.is_file()}
+    assert suffixes <= {"", ".md", ".png", ".py", ".svg", ".toml", ".txt", ".yaml"}
+
+
+def test_leftovers_in_its_folders_stay_out(copy: Path, tmp_path: Path) -> None:
+    for name in (
+        "tools/.env",
+        "evaluation/__pycache__/sample.cpython-312.pyc",
+        "bridge/models.py~",
+        "tests/test_x.py",
+        ".env",
+    ):
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        (copy / name).write_text("left over", encoding="utf-8")
+
+    with zipfile.ZipFile(build(tmp_path, copy)) as archive:
+        assert archive.namelist() == packed_files(ROOT)
+
+
+def test_the_same_files_give_the_same_bytes(package: Path, copy: Path, tmp_path: Path) -> None:
+    for path in copy.rglob("*"):
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+
+    assert build(tmp_path, copy).read_bytes() == package.read_bytes()
+
+
+def test_the_publishers_repository_and_contact_are_set_in_one_place(copy: Path, tmp_path: Path) -> None:
+    manifest = (copy / "manifest.yaml").read_text(encoding="utf-8")
+    for field, placeholder in PLACEHOLDERS.items():
+        manifest = manifest.replace(f"{field}: {placeholder}", f"{field}: the-{field}.example.org")
+    (copy / "manifest.yaml").write_text(manifest, encoding="utf-8")
+
+    with zipfile.ZipFile(build(tmp_path, copy)) as archive:
+        texts = {name: archive.read(name).decode() for name in archive.namelist() if name.endswith((".md", ".yaml"))}
+
+    assert not [name for name, text in texts.items() if "example.com" in text]
+    for name in ("README.md", "readme/README_ja_JP.md", "readme/README_zh_Hans.md"):
+        assert "the-repo.example.org" in texts[name]
+        assert "the-contact.example.org" in texts[name]
+    assert "the-contact.example.org" in texts["PRIVACY.md"]
+
+
+def test_a_missing_part_is_named(copy: Path, tmp_path: Path) -> None:
+    (copy / "PRIVACY.md").unlink()
+
+    with pytest.raises(PackageError, match=r"PRIVACY\.md"):
+        build(tmp_path, copy)
+
+
+def test_the_security_scan_finds_nothing(unpacked: Path) -> None:
+    lines = [
+        f"{path.relative_to(unpacked)}: {line.strip()}"
+        for path in sorted(unpacked.rglob("*.py"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if FORBIDDEN.search(line)
+    ]
+
+    assert lines == []
+
+
+def test_every_requirement_has_a_lower_and_an_upper_bound(unpacked: Path) -> None:
+    lines = (unpacked / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    requirements = [Requirement(line) for line in lines if line and not line.startswith("#")]
+
+    assert {requirement.name for requirement in requirements} == {
+        "dify_plugin",
+        "json-repair",
+        "numpy",
+        "pydantic",
+        "rapidfuzz",
+    }
+    for requirement in requirements:
+        assert {specifier.operator for specifier in requirement.specifier} == {">=", "<"}
+
+
+def test_the_unpacked_plugin_declares_itself_and_answers(unpacked: Path, model_server: ScriptedModelServer) -> None:
+    answer_with_the_reference(unpacked, model_server, sys.executable)
+
+
+def answer_with_the_reference(folder: Path, model_server: ScriptedModelServer, python: str) -> None:
+    """Start the plugin of a folder with a Python and call a tool that needs no model."""
+    with PluginProcess(folder, DifySide(ModelServer(model_server.url)), python) as plugin:
+        declared = plugin.declaration
+        output = collect(
+            plugin.invoke_tool(
+                "reference_lookup", {"question": "受付は何時からですか？", "golden": TABLE}, app_id="app"
+            )
+        )
+
+    manifest = read_manifest()
+    assert {key: declared[key] for key in ("author", "name", "version", "label", "plugins")} == {
+        "author": manifest["author"],
+        "name": manifest["name"],
+        "version": manifest["version"],
+        "label": manifest["label"] | {"pt_BR": manifest["label"]["en_US"]},
+        "plugins": declared["plugins"] | {"tools": ["provider/rag_evaluator.yaml"]},
+    }
+    assert output.variables["reference"] == "9時からです。"
+    assert output.variables["found"] is True
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+@pytest.fixture
+def serverless(unpacked: Path, free_port: int) -> Iterator["subprocess.Popen[str]"]:
+    """The unpacked plugin, started as the marketplace's install test does."""
+    hidden = {"PYTHONPATH", "PYTHONHOME"}
+    environment = {key: value for key, value in os.environ.items() if key not in hidden}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "main"],
+        cwd=unpacked,
+        env=environment
+        | {"INSTALL_METHOD": "serverless", "SERVERLESS_HOST": "127.0.0.1", "SERVERLESS_PORT": str(free_port)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    yield process
+    process.kill()
+    process.wait(10)
+    assert process.stdout
+    process.stdout.close()
+
+
+def test_the_marketplaces_install_test_sees_it_serving(serverless: "subprocess.Popen[str]") -> None:
+    started = time.monotonic()
+    assert serverless.stdout
+    seen = []
+    for line in serverless.stdout:
+        seen.append(line)
+        if "Serving Flask app" in line:
+            break
+
+    assert seen
+    assert "Serving Flask app" in seen[-1], "".join(seen)
+    assert time.monotonic() - started < 20
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_its_requirements_alone_are_enough_in_a_clean_environment(
+    unpacked: Path, tmp_path: Path, model_server: ScriptedModelServer
+) -> None:
+    venv = tmp_path / "venv"
+    subprocess.run(
+        [ROOT / "scripts/install", venv, unpacked / "requirements.txt"],
+        check=True,
+        capture_output=True,
+        timeout=280,
+        env=os.environ | {"PYTHON": sys.executable},
+    )
+
+    answer_with_the_reference(unpacked, model_server, str(venv / "bin/python"))

@@ -1,0 +1,372 @@
+"""What Dify shows of the plugin: manifest, provider and tool declarations, and the texts around them."""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from dify_plugin.core.entities.plugin.setup import PluginConfiguration
+from dify_plugin.entities.tool import ToolConfiguration, ToolProviderConfiguration
+from markdown_it import MarkdownIt
+
+from devhost.package import PLACEHOLDERS
+
+ROOT = Path(__file__).parent.parent
+LANGUAGES = ("en_US", "ja_JP", "zh_Hans")
+METRICS = ("answer_relevancy", "faithfulness", "context_recall", "context_precision")
+METRIC_FORM = ["model", "language", "threshold", "votes"]
+METRIC_OUTPUTS = {
+    "score": "number",
+    "score_text": "string",
+    "status": "string",
+    "reason": "string",
+    "passed": "boolean",
+    "summary": "string",
+    "details": "object",
+}
+# tool -> parameters in the order in which Studio shows them; a * marks the required ones.
+PARAMETERS = {
+    "judge_settings": ["model*", "embedding_model", "workspace_default", "language"],
+    "reference_lookup": ["question*", "golden*", "embedding_model", "min_similarity", "language"],
+    "answer_relevancy": ["question*", "answer*", "model", "embedding_model", *METRIC_FORM[1:], "question_count"],
+    "faithfulness": ["question*", "answer*", "contexts*", *METRIC_FORM, "depth"],
+    "context_recall": ["question*", "reference", "contexts*", *METRIC_FORM, "depth"],
+    "context_precision": ["question*", "reference", "contexts*", *METRIC_FORM, "depth"],
+}
+OUTPUTS = dict.fromkeys(METRICS, METRIC_OUTPUTS) | {
+    "reference_lookup": {
+        "reference": "string",
+        "found": "boolean",
+        "matched_question": "string",
+        "similarity": "number",
+        "status": "string",
+        "reason": "string",
+        "summary": "string",
+        "details": "object",
+    },
+    "judge_settings": {
+        "saved": "boolean",
+        "model_name": "string",
+        "embedding_model_name": "string",
+        "status": "string",
+        "reason": "string",
+        "summary": "string",
+        "details": "object",
+    },
+}
+OPTIONS = {
+    "language": ["auto", "ja", "en", "zh"],
+    "votes": ["1", "3", "5"],
+    "depth": ["economy", "standard", "careful"],
+}
+KANJI = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
+KANA = re.compile(r"[\u3041-\u30ff]")
+
+
+def load(path: str) -> dict[str, Any]:
+    """The content of a YAML file of the plugin."""
+    content = yaml.safe_load((ROOT / path).read_text(encoding="utf-8"))
+    assert isinstance(content, dict)
+    return content
+
+
+MANIFEST = load("manifest.yaml")
+PROVIDER = load("provider/rag_evaluator.yaml")
+TOOLS = {name: load(f"tools/{name}.yaml") for name in PARAMETERS}
+
+
+def translations(node: Any, where: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Every mapping with language keys below a node, with its place."""
+    if isinstance(node, dict):
+        if "en_US" in node:
+            yield where, node
+        else:
+            for key, value in node.items():
+                yield from translations(value, f"{where}.{key}")
+    elif isinstance(node, list):
+        for index, value in enumerate(node):
+            yield from translations(value, f"{where}[{index}]")
+
+
+ALL_TRANSLATIONS = [
+    *translations(MANIFEST, "manifest"),
+    *translations(PROVIDER, "provider"),
+    *(entry for name, tool in TOOLS.items() for entry in translations(tool, name)),
+]
+
+
+def parameter(tool: str, name: str) -> dict[str, Any]:
+    """One parameter of a tool."""
+    found: dict[str, Any] = next(entry for entry in TOOLS[tool]["parameters"] if entry["name"] == name)
+    return found
+
+
+def shared_parameters() -> list[tuple[str, list[str]]]:
+    """Parameters that stand in several tools, with the tools."""
+    tools: dict[str, list[str]] = {}
+    for tool, declaration in TOOLS.items():
+        for entry in declaration["parameters"]:
+            tools.setdefault(entry["name"], []).append(tool)
+    return [(name, places) for name, places in tools.items() if len(places) > 1]
+
+
+# --- as the SDK reads it ---
+
+
+def test_the_sdk_reads_the_manifest() -> None:
+    manifest = PluginConfiguration(**MANIFEST)
+
+    assert (manifest.author, manifest.name) == ("rag-evaluator-team", "rag_evaluator")
+    assert [arch.value for arch in manifest.meta.arch] == ["amd64", "arm64"]
+    assert (manifest.meta.runner.language.value, manifest.meta.runner.version) == ("python", "3.12")
+    assert manifest.meta.runner.entrypoint == "main"
+    assert manifest.plugins.tools == ["provider/rag_evaluator.yaml"]
+
+
+def test_the_plugin_asks_only_for_the_permissions_it_uses() -> None:
+    assert MANIFEST["resource"]["permission"] == {
+        "tool": {"enabled": True},
+        "model": {"enabled": True, "llm": True, "text_embedding": True},
+        "storage": {"enabled": True, "size": 10 * 1024 * 1024},
+    }
+
+
+def test_the_sdk_reads_the_provider_with_all_its_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+    provider = ToolProviderConfiguration(**load("provider/rag_evaluator.yaml"))
+
+    assert {tool.identity.name for tool in provider.tools} == set(PARAMETERS)
+    assert provider.credentials_schema == []
+    assert provider.extra.python.source == "provider/rag_evaluator.py"
+
+
+def test_every_tool_file_is_declared_and_tested_here() -> None:
+    files = {path.relative_to(ROOT).as_posix() for path in (ROOT / "tools").glob("*.yaml")}
+
+    assert files == set(PROVIDER["tools"]) == {f"tools/{name}.yaml" for name in PARAMETERS}
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_a_tools_names_agree_with_its_files(name: str) -> None:
+    tool = ToolConfiguration(**TOOLS[name])
+
+    assert tool.identity.name == name
+    assert tool.identity.author == MANIFEST["author"]
+    assert tool.extra.python.source == f"tools/{name}.py"
+
+
+# --- the contract ---
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_a_tool_has_exactly_the_agreed_parameters(name: str) -> None:
+    found = [entry["name"] + "*" * entry["required"] for entry in TOOLS[name]["parameters"]]
+
+    assert found == PARAMETERS[name]
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_a_tool_has_exactly_the_agreed_outputs(name: str) -> None:
+    properties = TOOLS[name]["output_schema"]["properties"]
+
+    assert {key: value["type"] for key, value in properties.items()} == OUTPUTS[name]
+    assert not {"text", "json", "files"} & set(properties), "Dify keeps these names for itself"
+    assert all(value["description"].strip() for value in properties.values())
+
+
+@pytest.mark.parametrize("name", [*METRICS, "reference_lookup"])
+def test_the_description_of_a_number_warns_of_comparing_with_equals(name: str) -> None:
+    # Dify hands 0.0 and 1.0 on as int, and "= 0.5" then fails the whole workflow.
+    number = next(value for value in TOOLS[name]["output_schema"]["properties"].values() if value["type"] == "number")
+
+    assert "≥ or ≤, never with =" in number["description"]
+
+
+@pytest.mark.parametrize(("name", "tools"), shared_parameters())
+def test_a_shared_parameter_is_the_same_in_all_tools(name: str, tools: list[str]) -> None:
+    # What differs on purpose: the one required model, and what a model or a depth does in the tool at hand.
+    free = {"model": {"required", "human_description"}, "embedding_model": {"human_description"}}
+    free["depth"] = {"human_description"}
+
+    def kept(tool: str) -> dict[str, Any]:
+        return {key: value for key, value in parameter(tool, name).items() if key not in free.get(name, set())}
+
+    assert {tool: kept(tool) for tool in tools} == {tool: kept(tools[0]) for tool in tools}
+
+
+def test_the_optional_judge_model_is_described_alike_in_all_metrics() -> None:
+    texts = [parameter(name, "model")["human_description"] for name in METRICS]
+
+    assert texts == [texts[0]] * len(METRICS)
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_inputs_are_wired_and_settings_are_chosen(name: str) -> None:
+    wired = {"question", "answer", "reference", "contexts", "golden"}
+
+    for entry in TOOLS[name]["parameters"]:
+        assert entry["form"] == ("llm" if entry["name"] in wired else "form")
+        assert ("llm_description" in entry) == (entry["name"] in wired)
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_parameter_types_are_those_that_dify_hands_over(name: str) -> None:
+    types = {
+        "contexts": "array",
+        "model": "model-selector",
+        "embedding_model": "model-selector",
+        "threshold": "number",
+        "min_similarity": "number",
+        "question_count": "number",
+        "workspace_default": "boolean",
+    } | dict.fromkeys(OPTIONS, "select")
+    scopes = {"model": "llm", "embedding_model": "text-embedding"}
+
+    for entry in TOOLS[name]["parameters"]:
+        assert entry["type"] == types.get(entry["name"], "string")
+        assert entry.get("scope") == scopes.get(entry["name"])
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_select_options_are_complete_and_hold_their_default(name: str) -> None:
+    for entry in TOOLS[name]["parameters"]:
+        options = [option["value"] for option in entry.get("options", [])]
+        assert options == OPTIONS.get(entry["name"], [])
+        assert entry["type"] != "select" or entry["default"] in options
+
+
+@pytest.mark.parametrize(
+    ("tool", "name", "low", "high", "default"),
+    [
+        ("answer_relevancy", "question_count", 1, 10, 3),
+        ("faithfulness", "threshold", 0, 1, None),
+        ("reference_lookup", "min_similarity", 0, 1, None),
+    ],
+)
+def test_numbers_have_their_limits(tool: str, name: str, low: float, high: float, default: float | None) -> None:
+    entry = parameter(tool, name)
+
+    assert (entry["min"], entry["max"], entry.get("default")) == (low, high, default)
+
+
+# --- what people read ---
+
+
+@pytest.mark.parametrize(("where", "texts"), ALL_TRANSLATIONS)
+def test_every_text_has_three_languages_of_its_own(where: str, texts: dict[str, str]) -> None:
+    assert tuple(texts) == LANGUAGES, where
+    assert all(text == text.strip() and 0 < len(text) < 1024 for text in texts.values()), where
+
+
+@pytest.mark.parametrize(("where", "texts"), ALL_TRANSLATIONS)
+def test_texts_are_written_in_the_characters_of_their_language(where: str, texts: dict[str, str]) -> None:
+    assert not KANJI.search(texts["en_US"]), where
+    assert not KANA.search(texts["en_US"] + texts["zh_Hans"]), where
+    # The everyday character sets: simplified forms are not in JIS X 0208, Japanese forms not in GB 2312.
+    texts["ja_JP"].encode("shift_jis")
+    texts["zh_Hans"].encode("gb2312")
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_descriptions_for_models_are_english_and_short_enough(name: str) -> None:
+    texts = [TOOLS[name]["description"]["llm"]]
+    texts += [entry["llm_description"] for entry in TOOLS[name]["parameters"] if "llm_description" in entry]
+
+    assert all(text.isascii() and 0 < len(text) < 1024 for text in texts)
+
+
+@pytest.mark.parametrize(("code", "language"), [("en", "en_US"), ("ja", "ja_JP"), ("zh", "zh_Hans")])
+def test_labels_and_results_use_the_same_names(code: str, language: str) -> None:
+    results = tomllib.loads((ROOT / f"evaluation/texts/{code}.toml").read_text(encoding="utf-8"))
+    labels = {entry["name"]: entry["label"][language] for tool in TOOLS.values() for entry in tool["parameters"]}
+
+    for metric in METRICS:
+        assert results["metrics"][metric] == TOOLS[metric]["identity"]["label"][language]
+    for field, name in results["fields"].items():
+        # Without the article before it and the variable's name behind it.
+        plain = re.sub(r"^(The|A|An) |（.*）$", "", name)
+        assert plain.casefold() in labels[field].casefold()
+    settings = TOOLS["judge_settings"]["identity"]["label"][language]
+    assert settings.casefold() in results["reasons"]["model_not_selected"].casefold()
+
+
+def test_manifest_and_provider_show_the_same_name_and_icons() -> None:
+    assert PROVIDER["identity"]["label"] == MANIFEST["label"]
+    assert PROVIDER["identity"]["description"] == MANIFEST["description"]
+    for icon in ("icon", "icon_dark"):
+        assert PROVIDER["identity"][icon] == MANIFEST[icon]
+        assert (ROOT / "_assets" / MANIFEST[icon]).read_text(encoding="utf-8").startswith("<svg")
+
+
+# --- the texts around it ---
+
+
+def test_the_changelogs_newest_version_is_the_manifests() -> None:
+    headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+
+    assert headings[0] == MANIFEST["version"]
+
+
+def prose(markdown: str) -> str:
+    """A Markdown text without its code fences."""
+    lines = markdown.splitlines()
+    for token in MarkdownIt("commonmark").parse(markdown):
+        if token.type in {"fence", "code_block"} and token.map:
+            lines[slice(*token.map)] = [""] * (token.map[1] - token.map[0])
+    return "\n".join(lines)
+
+
+def test_the_readme_is_english_and_under_500_words() -> None:
+    text = prose((ROOT / "README.md").read_text(encoding="utf-8"))
+
+    assert not KANJI.search(text)
+    assert not KANA.search(text)
+    assert len(text.split()) < 500
+
+
+@pytest.mark.parametrize("path", ["README.md", "readme/README_ja_JP.md", "readme/README_zh_Hans.md"])
+def test_every_readme_names_source_contact_and_only_what_exists(path: str) -> None:
+    text = (ROOT / path).read_text(encoding="utf-8")
+    tokens = [child for token in MarkdownIt().parse(text) for child in token.children or []]
+    targets = [str(token.attrs.get("href") or token.attrs.get("src") or "") for token in tokens]
+    local = [target for target in targets if target and "://" not in target and "@" not in target]
+
+    assert all(placeholder in text for placeholder in PLACEHOLDERS.values())
+    assert local
+    assert all(((ROOT / path).parent / target).is_file() for target in local)
+    assert all((ROOT / name).is_file() for name in re.findall(r"`(workflows/[^`]+)`", text))
+    # The same tools under the same names as in Studio, and the same Dify version as in the manifest.
+    language = {"README_ja_JP": "ja_JP", "README_zh_Hans": "zh_Hans"}.get(Path(path).stem, "en_US")
+    assert all(tool["identity"]["label"][language] in text for tool in TOOLS.values())
+    assert f"Dify {MANIFEST['meta']['minimum_dify_version'].removesuffix('.0')} " in text
+
+
+def code(markdown: str) -> list[str]:
+    """The code spans of a Markdown text and the lines of its fences."""
+    tokens = [
+        child for token in MarkdownIt().enable("table").parse(markdown) for child in [token, *(token.children or [])]
+    ]
+    spans = [token.content for token in tokens if token.type == "code_inline"]
+    return spans + [line for token in tokens if token.type == "fence" for line in token.content.splitlines()]
+
+
+def test_contributing_names_every_make_command_and_no_other() -> None:
+    commands = [line.split("#")[0].split() for line in code((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))]
+    named = {
+        word for words in commands if words[:1] == ["make"] for word in words[1:] if re.fullmatch(r"[a-z-]+", word)
+    }
+
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert named == set(re.findall(r"^([a-z-]+):.*## ", makefile, re.MULTILINE))
+
+
+def test_the_paths_in_contributing_exist() -> None:
+    spans = code((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    paths = [span for span in spans if re.fullmatch(r"[\w./-]*(\w/|\w\.\w+|\.difyignore)", span)]
+
+    assert {"tools/", "evaluation/scoring.py", ".difyignore"} <= set(paths)
+    assert [path for path in paths if not (ROOT / path).exists()] == []
