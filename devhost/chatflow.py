@@ -3,13 +3,11 @@
 import copy
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-from graphon.dsl import inspect
 from graphon.dsl.entities import DslCredentials
 from graphon.entities.graph_init_params import GraphInitParams
 from graphon.graph.graph import Graph
@@ -29,7 +27,7 @@ from graphon.runtime.graph_runtime_state import GraphRuntimeState
 from graphon.runtime.variable_pool import VariablePool
 
 from devhost.dify_side import ModelServer
-from devhost.flow_nodes import FlowNodeFactory, Surroundings, ToolHost, declared_tools
+from devhost.flow_nodes import FlowNodeFactory, Surroundings, ToolHost, declared_tools, read_yaml
 from devhost.knowledge import KnowledgeBase
 
 MODEL_PROVIDER = "langgenius/openai_api_compatible/openai_api_compatible"
@@ -74,8 +72,7 @@ class NodeProgress:
 def load_dsl(dsl: Dsl) -> dict[str, Any]:
     """A DSL document as a mapping of its own, from a mapping or a file."""
     if isinstance(dsl, Path):
-        loaded: dict[str, Any] = yaml.safe_load(dsl.read_text(encoding="utf-8"))
-        return loaded
+        return read_yaml(dsl)
     return copy.deepcopy(dict(dsl))
 
 
@@ -153,14 +150,16 @@ class Chatflow:
             app_id: the app's id, as tools see it.
 
         Raises:
-            ValueError: the document holds no graph.
-            DslError: graphon can't read it.
+            ValueError: the document holds no chatflow or workflow.
         """
-        document = inspect(yaml.safe_dump(load_dsl(dsl), allow_unicode=True)).document
-        if document.graph_config is None:
+        workflow = load_dsl(dsl).get("workflow")
+        if not workflow:
             raise ValueError("the document holds no chatflow or workflow")
-        self._graph_config = document.graph_config
-        self._declared_variables = document.runtime_variables
+        self._graph_config = workflow["graph"]
+        self._declared_variables = {
+            "env": workflow.get("environment_variables") or [],
+            "conversation": workflow.get("conversation_variables") or [],
+        }
         self._plugin = plugin
         self._models = models
         self._knowledge = knowledge
@@ -237,16 +236,12 @@ class Chatflow:
         )
 
     def _variables(self, system: Mapping[str, Any]) -> VariablePool:
-        declared = self._declared_variables
         pool = VariablePool()
-        groups: Iterable[tuple[str, Mapping[str, Any]]] = (
-            ("sys", system),
-            ("env", {variable.name: variable.value for variable in declared.environment_variables}),
-            ("conversation", {variable.name: variable.value for variable in declared.conversation_variables}),
-        )
-        for group, values in groups:
-            for name, value in values.items():
-                pool.add((group, name), value)
+        for name, value in system.items():
+            pool.add(("sys", name), value)
+        for group, variables in self._declared_variables.items():
+            for variable in variables:
+                pool.add((group, variable["name"]), variable["value"])
         return pool
 
 

@@ -7,6 +7,7 @@ process, an LLM node to an OpenAI-compatible server, and to build a Knowledge Re
 import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -69,11 +70,12 @@ class Surroundings:
     conversation_id: str
 
 
+@cache
 def declared_tools(folder: Path) -> dict[str, dict[str, Any]]:
-    """The tools that the plugin in `folder` declares: name to the content of the tool's YAML file."""
-    manifest = _read_yaml(folder / "manifest.yaml")
-    providers = [_read_yaml(folder / path) for path in manifest["plugins"]["tools"]]
-    tools = [_read_yaml(folder / path) for provider in providers for path in provider["tools"]]
+    """The tools that the plugin in `folder` declares: name to the content of the tool's YAML file, read once."""
+    manifest = read_yaml(folder / "manifest.yaml")
+    providers = [read_yaml(folder / path) for path in manifest["plugins"]["tools"]]
+    tools = [read_yaml(folder / path) for provider in providers for path in provider["tools"]]
     return {tool["identity"]["name"]: tool for tool in tools}
 
 
@@ -87,7 +89,8 @@ def as_dify_passes(parameter_type: str, value: Any) -> Any:
     return cast(value)
 
 
-def _read_yaml(path: Path) -> dict[str, Any]:
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file."""
     content: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
     return content
 

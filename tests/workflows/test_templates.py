@@ -2,7 +2,7 @@
 
 import json
 import re
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +129,7 @@ def test_the_four_metrics_run_side_by_side_between_the_lookup_and_the_scores(doc
     edges = {(edge["source"], edge["target"]) for edge in graph_of(document)["edges"]}
     chain = ["start", "knowledge", "llm", "reply", "judge_settings", "lookup"]
     metrics = ["answer_relevancy", "faithfulness", "context_recall", "context_precision"]
-    expected = set(zip(chain, chain[1:], strict=False))
+    expected = set(pairwise(chain))
     expected |= {("lookup", metric) for metric in metrics} | {(metric, "scores") for metric in metrics}
     assert edges == expected
 
