@@ -36,7 +36,7 @@ class KnowledgeBase:
     """The .md and .txt files below a folder, cut into paragraphs.
 
     Ranked by the cosine of embeddings when `embed` is given, else by the share of the question's character pairs that
-    a chunk contains. Both scores lie in 0 to 1 for the models that Dify's users have, higher is better.
+    a chunk contains (0 to 1). Higher is better.
     """
 
     def __init__(
