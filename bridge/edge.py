@@ -1,0 +1,78 @@
+"""The edge to Dify: every tool's call ends here, and nothing that happens in it may break the chat.
+
+A tool that raises fails its node and with it the reply that is being judged; a tool that exits kills the plugin for
+everyone. So a call always gives its text, its JSON and each of its declared variables.
+"""
+
+import logging
+from abc import abstractmethod
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dify_plugin import Tool
+from dify_plugin.config.logger_format import plugin_logger_handler
+from dify_plugin.entities.tool import ToolInvokeMessage
+
+from evaluation.errors import EvaluationError, Reason
+from evaluation.languages import Language, choose_language
+from evaluation.texts import Texts, load_texts
+
+logger = logging.getLogger("rag_evaluator")
+logger.addHandler(plugin_logger_handler)
+logging.getLogger("evaluation").addHandler(plugin_logger_handler)
+
+# What tells the language, in this order.
+_LANGUAGE_SOURCES = ("question", "answer", "reference", "contexts", "golden")
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a tool gives: the line for the chat, and each variable that its YAML declares."""
+
+    text: str
+    variables: Mapping[str, Any]
+
+
+class EvaluatorTool(Tool):
+    """A tool that always answers. Subclasses implement `run` and `failed`."""
+
+    @abstractmethod
+    def run(self, parameters: Mapping[str, Any], texts: Texts) -> Output:
+        """The tool's output.
+
+        Raises:
+            EvaluationError: what the user can be told; `failed` words it.
+        """
+
+    @abstractmethod
+    def failed(self, error: EvaluationError, texts: Texts) -> Output:
+        """The output when there is nothing but an error."""
+
+    def _invoke(self, tool_parameters: dict[str, Any]) -> Generator[ToolInvokeMessage, None, None]:
+        output = self._safely(tool_parameters)
+        yield self.create_text_message(output.text)
+        yield self.create_json_message(dict(output.variables))
+        for name, value in output.variables.items():
+            yield self.create_variable_message(name, value)
+
+    def _safely(self, parameters: Mapping[str, Any]) -> Output:
+        texts = load_texts(language_of(parameters))
+        try:
+            return self.run(parameters, texts)
+        except EvaluationError as error:
+            return self.failed(error, texts)
+        except BaseException:
+            logger.exception("%s failed unexpectedly", type(self).__name__)
+            return self.failed(EvaluationError(Reason.INTERNAL_ERROR), texts)
+
+
+def language_of(parameters: Mapping[str, Any]) -> Language:
+    """The language of the setting, or that of the inputs."""
+    sources = [str(parameters[name]) for name in _LANGUAGE_SOURCES if parameters.get(name)]
+    return choose_language(parameters.get("language"), *sources)
+
+
+def is_true(value: object) -> bool:
+    """A boolean parameter: a bool, or the word that a form or a variable gave."""
+    return value is True or str(value).strip().casefold() in {"true", "1", "yes"}

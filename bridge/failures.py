@@ -1,0 +1,119 @@
+"""Why a model call failed, from the text in which Dify reports it.
+
+Every failure arrives as a bare exception whose text wraps the provider's message several times, under a status of
+400 that is Dify's own. The real status and message are the innermost ones. Request ids around them may hold any
+number, so nothing is searched for in the whole text.
+"""
+
+import json
+import re
+
+from evaluation.errors import JudgeError, Reason
+
+_OUTER = r"request failed with status code: \d+ and respond with: (\{.*\})\s*$"
+_STATUS = r"\b(?:status[ _]code|Error code|HTTP(?:Error)?)\W{0,3}(\d{3})\b"
+_TOO_LONG = (
+    r"context[ _](length|window|size)|maximum (context|input|prompt)|prompt is too long|input is too long"
+    r"|too many tokens|range of input length|reduce the length|exceeds? the (model'?s? )?(max|context|available)"
+)
+# The SDK's own error types, whose names its model plugins keep.
+_BY_TYPE = {
+    "InvokeRateLimitError": Reason.RATE_LIMITED,
+    "InvokeServerUnavailableError": Reason.MODEL_UNAVAILABLE,
+    "InvokeConnectionError": Reason.MODEL_UNAVAILABLE,
+    "InvokeAuthorizationError": Reason.MODEL_UNAUTHORIZED,
+    "CredentialsValidateFailedError": Reason.MODEL_UNAUTHORIZED,
+}
+# Where no status is named, how Dify, its SDK and the libraries under them begin or word their messages.
+_BY_WORDS = (
+    (r"rate limit|too many requests|quota", Reason.RATE_LIMITED),
+    (
+        r"not initialized|incorrect (api key|model credentials)|invalid api key|unauthorized|authorization error",
+        Reason.MODEL_UNAUTHORIZED,
+    ),
+    (
+        r"(model|provider) \S+ (not exist|does not exist|not found)|(model|provider) not found|no such model",
+        Reason.MODEL_NOT_FOUND,
+    ),
+    (r"exited without response", Reason.TIMEOUT),
+    (
+        r"unavailable|overloaded|connection|timed? ?out|ended prematurely|remote end closed|expecting value",
+        Reason.MODEL_UNAVAILABLE,
+    ),
+)
+_REFUSED_PARAMETER = (
+    r"unsupported (?:value|parameter):? [`'\"](\w+)",
+    r"[`'\"](\w+)[`'\"] (?:is|are) (?:not supported|unsupported|deprecated)",
+    r"(?:parameter|argument):? [`'\"](\w+)[`'\"]",
+    r"\b(temperature|top_p|top_k|presence_penalty|frequency_penalty|seed|stop|response_format)\b.{0,60}not support",
+)
+
+
+def innermost(text: str) -> tuple[str, str]:
+    """The provider's own message, and the error type that its model plugin gave it ("" when none is named)."""
+    kind = ""
+    outer = re.search(_OUTER, text, re.DOTALL)
+    if outer and isinstance(body := _object(outer.group(1)), dict):
+        text = str(body.get("message", text))
+    inner = re.search(r"PluginInvokeError: (\{.*\})\s*$", text, re.DOTALL)
+    if inner and isinstance(body := _object(inner.group(1)), dict):
+        kind, text = str(body.get("error_type", "")), str(body.get("message", text))
+    return text, kind
+
+
+def _object(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def failure(text: str) -> JudgeError:
+    """The failed call as an error with a reason code and, when the provider named one, the time to wait."""
+    message, kind = innermost(text)
+    # What the provider echoes of our prompt, after its own words, must not decide.
+    head = message[:600]
+    match = re.search(_STATUS, head, re.IGNORECASE)
+    reason = _of_status(int(match.group(1)), head) if match else _BY_TYPE.get(kind) or _of_words(head)
+    if reason in {Reason.MODEL_ERROR, Reason.MODEL_UNAVAILABLE} and re.search(_TOO_LONG, head, re.IGNORECASE):
+        reason = Reason.CONTEXT_TOO_LONG
+    return JudgeError(reason, retry_after=retry_after(head))
+
+
+def _of_status(status: int, message: str) -> Reason:
+    if status in {401, 403}:
+        return Reason.MODEL_UNAUTHORIZED
+    if status == 404:
+        return Reason.MODEL_NOT_FOUND
+    if status == 413:
+        return Reason.CONTEXT_TOO_LONG
+    if status == 429:
+        return Reason.RATE_LIMITED
+    if status >= 500 or status == 408:
+        return Reason.MODEL_UNAVAILABLE
+    return Reason.RATE_LIMITED if re.search(r"rate limit reached", message, re.IGNORECASE) else Reason.MODEL_ERROR
+
+
+def _of_words(message: str) -> Reason:
+    words = ((reason, re.search(pattern, message, re.IGNORECASE)) for pattern, reason in _BY_WORDS)
+    return next((reason for reason, found in words if found), Reason.MODEL_ERROR)
+
+
+def retry_after(message: str) -> float | None:
+    """Seconds that the provider asks to wait ("try again in 1m20s", "retry after 20 seconds", "in 250ms"), or None."""
+    match = re.search(
+        r"(?:try again|retry)(?: again)? (?:in|after) (?:(\d+)m(?!s))?(?:([\d.]+)\s*(ms|s|sec|seconds?)\b)?",
+        message,
+        re.IGNORECASE,
+    )
+    if not match or not (match.group(1) or match.group(2)):
+        return None
+    seconds = float(match.group(2) or 0) / (1000 if match.group(3) == "ms" else 1)
+    return 60.0 * int(match.group(1) or 0) + seconds
+
+
+def refused_parameter(text: str) -> str:
+    """The name of the model parameter that a failed call complains about, "" when it complains about something else."""
+    head = innermost(text)[0][:600]
+    matches = (re.search(pattern, head, re.IGNORECASE) for pattern in _REFUSED_PARAMETER)
+    return next((match.group(1) for match in matches if match), "")

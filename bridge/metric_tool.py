@@ -1,0 +1,56 @@
+"""A tool for one metric."""
+
+import time
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from bridge.edge import EvaluatorTool, Output
+from bridge.judging import about, open_session, read_sample
+from evaluation.errors import EvaluationError
+from evaluation.metrics import METRICS, evaluate_metric
+from evaluation.report.markdown import list_line, score_word, summary_line
+from evaluation.result import MetricResult, bounded
+from evaluation.settings import read_count, read_depth, read_threshold
+from evaluation.texts import Texts
+
+MAX_QUESTIONS = 10
+
+
+class MetricTool(EvaluatorTool):
+    """Reads the parameters that the metric takes, evaluates, and gives the result in the shape of the contract."""
+
+    metric: ClassVar[str]
+
+    def run(self, parameters: Mapping[str, Any], texts: Texts) -> Output:
+        started = time.monotonic()
+        threshold = read_threshold(parameters.get("threshold"))
+        options = {
+            "depth": read_depth(parameters.get("depth")),
+            "question_count": read_count(parameters.get("question_count"), "question_count", 3, MAX_QUESTIONS),
+        }
+        sample = read_sample(parameters, METRICS[self.metric].inputs)
+        session = open_session(self.session, parameters, texts.language)
+        result = evaluate_metric(self.metric, session, sample, options)
+        return _output(
+            result, texts, threshold, {**about(session, sample), "seconds": round(time.monotonic() - started, 3)}
+        )
+
+    def failed(self, error: EvaluationError, texts: Texts) -> Output:
+        result = MetricResult.without_score(self.metric, METRICS[self.metric].version, error)
+        return _output(result, texts, None, {})
+
+
+def _output(result: MetricResult, texts: Texts, threshold: float | None, context: Mapping[str, Any]) -> Output:
+    details = {"metric": result.metric, "version": result.version, **result.details, **context}
+    return Output(
+        list_line(result, texts, threshold),
+        {
+            "score": result.score,
+            "score_text": score_word(result, texts),
+            "status": result.status,
+            "reason": result.reason.value,
+            "passed": None if threshold is None or result.score is None else result.score >= threshold,
+            "summary": summary_line(result, texts),
+            "details": bounded(details),
+        },
+    )

@@ -1,0 +1,93 @@
+"""Which models judge: the node's own, else those saved for the app, else the workspace's default."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from evaluation.errors import EvaluationError, Reason
+
+MODEL_FIELDS = ("model", "embedding_model")
+_WORKSPACE_KEY = "judge_settings/workspace"
+
+
+class Storage(Protocol):
+    """What is used of a dify_plugin session's `storage`. A missing key raises."""
+
+    def get(self, key: str) -> bytes: ...
+    def set(self, key: str, val: bytes) -> None: ...
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The selectors that count, None where nothing was chosen anywhere."""
+
+    model: Mapping[str, Any] | None = None
+    embedding_model: Mapping[str, Any] | None = None
+
+
+def read_selector(value: object) -> dict[str, Any] | None:
+    """A model selector's value, None when no model is chosen in it (absent, {}, "", an empty name)."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return None
+    if not isinstance(value, Mapping) or not value.get("provider") or not value.get("model"):
+        return None
+    selector = dict(value)
+    selector["mode"] = value.get("mode") or "chat"
+    return selector
+
+
+def select_models(parameters: Mapping[str, Any], storage: Storage, app_id: str | None) -> Selection:
+    """The models for a tool call. Storage is read only when the node leaves one of the two open."""
+    chosen = {name: read_selector(parameters.get(name)) for name in MODEL_FIELDS}
+    for key in _keys(app_id):
+        if all(chosen.values()):
+            break
+        saved = load(storage, key)
+        chosen = {name: selector or read_selector(saved.get(name)) for name, selector in chosen.items()}
+    return Selection(**chosen)
+
+
+def _keys(app_id: str | None) -> list[str]:
+    return [*([app_key(app_id)] if app_id else []), _WORKSPACE_KEY]
+
+
+def app_key(app_id: str) -> str:
+    """The storage key of an app's models."""
+    return f"judge_settings/app/{app_id}"
+
+
+def load(storage: Storage, key: str) -> dict[str, Any]:
+    """What is saved under the key; {} when nothing is, or it can't be read."""
+    try:
+        value = json.loads(storage.get(key))
+    except Exception:  # noqa: BLE001 - Dify tells a missing key by a bare exception
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def save(storage: Storage, app_id: str | None, selection: Selection, *, workspace: bool) -> bool:
+    """Saves the models for the app and, when asked, as the workspace's default.
+
+    Returns:
+        Whether anything was written: what is saved already is left alone.
+
+    Raises:
+        EvaluationError: no_app when there is nothing to save them for; storage_failed.
+    """
+    keys = [*([app_key(app_id)] if app_id else []), *([_WORKSPACE_KEY] if workspace else [])]
+    if not keys:
+        raise EvaluationError(Reason.NO_APP)
+    value = {name: getattr(selection, name) for name in MODEL_FIELDS if getattr(selection, name)}
+    written = False
+    for key in keys:
+        if load(storage, key) != value:
+            try:
+                storage.set(key, json.dumps(value, ensure_ascii=False, sort_keys=True).encode())
+            except Exception as error:
+                raise EvaluationError(Reason.STORAGE_FAILED) from error
+            written = True
+    return written

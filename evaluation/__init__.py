@@ -1,0 +1,1 @@
+"""The core of the RAG Evaluator: samples, judge, metrics, reports. It knows nothing of Dify."""

@@ -1,0 +1,68 @@
+"""Reason codes, and the errors that carry them.
+
+EvaluationError            safe to show: a reason code and the values its sentence needs
+└── JudgeError             the judge or the embedding model did not deliver
+"""
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why a score is missing, partial or special. The codes are part of the tools' contract."""
+
+    NONE = ""
+    NO_QUESTION = "no_question"
+    NO_ANSWER = "no_answer"
+    NO_REFERENCE = "no_reference"
+    NO_CONTEXTS = "no_contexts"
+    NO_CLAIMS = "no_claims"
+    NONCOMMITTAL = "noncommittal"
+    NOT_TEXT = "not_text"
+    NOT_CONNECTED = "variable_not_connected"
+    INPUT_TOO_LONG = "input_too_long"
+    INVALID_SETTING = "invalid_setting"
+    MODEL_NOT_SELECTED = "model_not_selected"
+    JUDGE_UNPARSEABLE = "judge_unparseable"
+    JUDGE_REFUSED = "judge_refused"
+    VERDICTS_MISSING = "verdicts_missing"
+    RATE_LIMITED = "rate_limited"
+    TIMEOUT = "timeout"
+    CONTEXT_TOO_LONG = "context_too_long"
+    MODEL_UNAVAILABLE = "model_unavailable"
+    MODEL_UNAUTHORIZED = "model_unauthorized"
+    MODEL_NOT_FOUND = "model_not_found"
+    MODEL_ERROR = "model_error"
+    EMBEDDING_INVALID = "embedding_invalid"
+    INTERNAL_ERROR = "internal_error"
+    NO_TABLE = "no_table"
+    TABLE_UNREADABLE = "table_unreadable"
+    NOT_FOUND = "not_found"
+    AMBIGUOUS_MATCH = "ambiguous_match"
+    NO_APP = "no_app"
+    STORAGE_FAILED = "storage_failed"
+
+
+# The same call may succeed a moment later.
+TRANSIENT = frozenset({Reason.RATE_LIMITED, Reason.MODEL_UNAVAILABLE})
+
+
+class EvaluationError(Exception):
+    """Something that a user may be told.
+
+    Args:
+        reason: the code; the sentence for it stands in texts/<language>.toml under [reasons].
+        values: what the sentence names, e.g. field="question".
+    """
+
+    def __init__(self, reason: Reason, **values: object) -> None:
+        super().__init__(reason.value)
+        self.reason = reason
+        self.values = values
+
+
+class JudgeError(EvaluationError):
+    """A model call that failed. `retry_after` is in seconds, when the provider named a time."""
+
+    def __init__(self, reason: Reason, *, retry_after: float | None = None, **values: object) -> None:
+        super().__init__(reason, **values)
+        self.retry_after = retry_after

@@ -1,0 +1,29 @@
+"""Which language a result is written in."""
+
+import re
+from typing import Literal
+
+Language = Literal["ja", "en", "zh"]
+LANGUAGES: tuple[Language, ...] = ("ja", "en", "zh")
+
+_KANA = r"[\u3041-\u30ff\uff66-\uff9f]"
+_HAN = r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"
+_LETTER = r"[^\W\d_]"
+
+
+def choose_language(setting: object, *texts: str) -> Language:
+    """The language of the setting, or with "auto" (or anything unknown) that of the texts' script.
+
+    The first text that has letters decides: kana is Japanese, other scripts are English. Chinese characters alone
+    may be either (「有給休暇日数」), so the texts after it are looked at for kana before it counts as Chinese.
+    """
+    if setting in LANGUAGES:
+        return setting
+    samples = [text[:4000] for text in texts if re.search(_LETTER, text[:4000])]
+    if not samples:
+        return "en"
+    if re.search(_KANA, samples[0]):
+        return "ja"
+    if not re.search(_HAN, samples[0]):
+        return "en"
+    return "ja" if any(re.search(_KANA, text) for text in samples[1:]) else "zh"

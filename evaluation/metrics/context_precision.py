@@ -1,0 +1,103 @@
+"""Context precision: do the useful chunks stand above the useless ones?
+
+1. The judge says for each chunk whether it helps to arrive at the reference: one call per chunk, all in parallel,
+   or in economy depth one call for all.
+2. score = average precision of the verdicts in rank order (Ragas 0.4.3, without its 1e-10). No contexts: 0.0
+   without a call. A chunk whose verdict stays missing counts as not relevant, and the result is partial.
+"""
+
+from functools import partial
+
+from evaluation.errors import EvaluationError, Reason
+from evaluation.judge import JudgeSession
+from evaluation.metrics.verdicts import (
+    MISSING,
+    Ruling,
+    ask_by_id,
+    by_majority,
+    coverage,
+    first_failure,
+    over_windows,
+    raise_if_all_failed,
+)
+from evaluation.reply import Judgement, Shape
+from evaluation.result import MetricResult
+from evaluation.sample import Sample
+from evaluation.scoring import average_precision
+from evaluation.settings import Depth
+
+NAME = "context_precision"
+VERSION = "1"
+ONE_CHUNK = Shape(Judgement)
+# How much of a chunk's text stands in the details; its title and rank say the rest.
+SHOWN_CHARACTERS = 200
+
+
+def evaluate(session: JudgeSession, sample: Sample, depth: Depth = "standard") -> MetricResult:
+    """Scores the order of the sample's contexts against its reference.
+
+    Args:
+        depth: "economy" asks about all chunks in one call, the others about each alone.
+
+    Raises:
+        EvaluationError: no chunk could be judged.
+    """
+    if not sample.question:
+        raise EvaluationError(Reason.NO_QUESTION)
+    if not sample.reference:
+        raise EvaluationError(Reason.NO_REFERENCE)
+    if not sample.contexts.chunks:
+        return MetricResult(
+            NAME, VERSION, "scored", 0.0, Reason.NO_CONTEXTS, details={"chunks": [], "coverage": coverage([])}
+        )
+    numbers = list(range(1, len(sample.contexts.chunks) + 1))
+    vote = _together if depth == "economy" else _one_by_one
+    by_id = by_majority(session, lambda: vote(session, sample), numbers)
+    rulings = [by_id[number] for number in numbers]
+    score = average_precision([ruling.holds for ruling in rulings])
+    chunks = [
+        {"rank": rank, "title": chunk.title, "text": chunk.text[:SHOWN_CHARACTERS], **ruling.as_dict()}
+        for rank, (chunk, ruling) in enumerate(zip(sample.contexts.chunks, rulings, strict=True), start=1)
+    ]
+    details = {"chunks": chunks, "coverage": coverage(rulings)}
+    missing = first_failure(rulings)
+    if missing is not None:
+        return MetricResult(NAME, VERSION, "partial", score, missing.reason, missing.values, details)
+    return MetricResult(NAME, VERSION, "scored", score, details=details)
+
+
+def _one_by_one(session: JudgeSession, sample: Sample) -> dict[int, Ruling]:
+    calls = [partial(_judge_chunk, session, sample, text) for text in sample.contexts.texts]
+    outcomes = session.gather(calls)
+    raise_if_all_failed(outcomes)
+    return {
+        number: Ruling(None, failure=outcome) if isinstance(outcome, EvaluationError) else outcome
+        for number, outcome in enumerate(outcomes, start=1)
+    }
+
+
+def _judge_chunk(session: JudgeSession, sample: Sample, text: str) -> Ruling:
+    """One chunk; one that is too long for a call is relevant when any piece of it is."""
+
+    def ask(window: list[str]) -> dict[int, Ruling]:
+        data = {"question": sample.question, "reference": sample.reference, "context": "".join(window)}
+        for _ in range(2):
+            reply = session.ask("precision.chunk", data, ONE_CHUNK)
+            if reply.items:
+                return {1: Ruling(reply.items[0].verdict, reply.items[0].reason)}
+        return {1: MISSING}
+
+    return over_windows(session, [text], ask, [1])[1]
+
+
+def _together(session: JudgeSession, sample: Sample) -> dict[int, Ruling]:
+    """All chunks in one call; one by one when they are too long for that."""
+    chunks = dict(enumerate(sample.contexts.texts, start=1))
+    if sum(map(len, chunks.values())) <= session.window_characters:
+        try:
+            data = {"question": sample.question, "reference": sample.reference}
+            return ask_by_id(session, "precision.chunks", data, "contexts", chunks)
+        except EvaluationError as error:
+            if error.reason is not Reason.CONTEXT_TOO_LONG:
+                raise
+    return _one_by_one(session, sample)

@@ -1,0 +1,92 @@
+"""Context recall: do the retrieved documents hold all that the right answer needs?
+
+1. The judge splits the reference into parts and says for each whether the contexts state it, in one call.
+2. score = attributed parts / parts (Ragas 0.4.3). No contexts: 0.0 without a call. A part whose verdict stays
+   missing counts as not attributed, and the result is partial.
+"""
+
+from typing import Any
+
+from evaluation.errors import EvaluationError, Reason
+from evaluation.judge import JudgeSession, split_windows
+from evaluation.metrics.faithfulness import split_statements
+from evaluation.metrics.verdicts import BATCH, Ruling, coverage, first_failure, judge_statements
+from evaluation.reply import Part, Shape, UnjudgedPart
+from evaluation.result import MetricResult
+from evaluation.sample import Sample
+from evaluation.scoring import share_true
+from evaluation.settings import Depth
+
+NAME = "context_recall"
+VERSION = "1"
+PARTS = Shape(Part, "parts", fallback=UnjudgedPart)
+
+
+def evaluate(session: JudgeSession, sample: Sample, depth: Depth = "standard") -> MetricResult:
+    """Scores the sample's contexts against its reference.
+
+    Args:
+        depth: "careful" splits the reference first and then asks about each part alone; the others do both in one call.
+
+    Raises:
+        EvaluationError: nothing could be judged.
+    """
+    if not sample.question:
+        raise EvaluationError(Reason.NO_QUESTION)
+    if not sample.reference:
+        raise EvaluationError(Reason.NO_REFERENCE)
+    if not sample.contexts.chunks:
+        return MetricResult(
+            NAME, VERSION, "scored", 0.0, Reason.NO_CONTEXTS, details={"parts": [], "coverage": coverage([])}
+        )
+    parts, rulings, cut = _judge(session, sample, depth)
+    score = share_true([ruling.holds for ruling in rulings])
+    missing = first_failure(rulings)
+    details = _details(parts, rulings, cut)
+    if missing is not None or cut:
+        reason = missing.reason if missing else Reason.JUDGE_UNPARSEABLE
+        return MetricResult(NAME, VERSION, "partial", score, reason, missing.values if missing else {}, details)
+    return MetricResult(NAME, VERSION, "scored", score, details=details)
+
+
+def _judge(session: JudgeSession, sample: Sample, depth: Depth) -> tuple[list[str], list[Ruling], bool]:
+    """The parts, a ruling for each, and whether the list of parts was cut off.
+
+    One call does both where one is enough. Several votes or windows need the same parts in every call, so there the
+    reference is split first; so it is when the one call turns out to be too long.
+    """
+    one_window = len(split_windows(sample.contexts.texts, session.window_characters)) == 1
+    if depth != "careful" and session.votes == 1 and one_window:
+        try:
+            return _in_one_call(session, sample)
+        except EvaluationError as error:
+            if error.reason is not Reason.CONTEXT_TOO_LONG:
+                raise
+    parts, cut = split_statements(session, "faithfulness.statements", sample.question, sample.reference)
+    parts = parts or [sample.reference]
+    batch = 1 if depth == "careful" else BATCH
+    return parts, judge_statements(session, parts, sample.contexts.texts, batch=batch), cut
+
+
+def _in_one_call(session: JudgeSession, sample: Sample) -> tuple[list[str], list[Ruling], bool]:
+    data = {"question": sample.question, "reference": sample.reference, "contexts": sample.contexts.texts}
+    reply = session.ask("recall.parts", data, PARTS)
+    parts = [item.text for item in reply.items]
+    rulings = [Ruling(item.verdict, item.reason) for item in reply.items]
+    unjudged = [item.text for item in reply.incomplete]
+    if not parts and not unjudged:
+        raise EvaluationError(Reason.JUDGE_UNPARSEABLE)
+    if unjudged:
+        try:
+            rulings += judge_statements(session, unjudged, sample.contexts.texts)
+        except EvaluationError as error:
+            rulings += [Ruling(None, failure=error)] * len(unjudged)
+    return parts + unjudged, rulings, reply.cut or bool(reply.invalid)
+
+
+def _details(parts: list[str], rulings: list[Ruling], cut: bool) -> dict[str, Any]:
+    listed = [
+        {"id": number, "text": text, **ruling.as_dict()}
+        for number, (text, ruling) in enumerate(zip(parts, rulings, strict=True), start=1)
+    ]
+    return {"parts": listed, "coverage": coverage(rulings) | {"parts_cut": cut}}

@@ -1,0 +1,22 @@
+"""Text from users and models inside Markdown that Dify's chat renders."""
+
+import re
+
+_ELLIPSIS = "…"
+# As entities, not with backslashes: Dify turns \\[ and \\( into formulas before it reads the Markdown.
+_ENTITIES = {ord(char): f"&#{ord(char)};" for char in "&<>|*_`[]\\$~"}
+_INVISIBLE = r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+"
+# Bare addresses become links even out of entities; a word joiner, which nobody sees, keeps them text.
+_ADDRESS = r"(?i)(://|www(?=\.)|mailto:|@(?=\w))"
+
+
+def one_line(text: str, limit: int | None = None) -> str:
+    """The text on one line without invisible characters, shortened with "…" beyond `limit` characters."""
+    line = re.sub(r"\s+", " ", re.sub(_INVISIBLE, " ", text)).strip()
+    return line if limit is None or len(line) <= limit else line[: limit - 1].rstrip() + _ELLIPSIS
+
+
+def escape(text: str, limit: int | None = None) -> str:
+    """One line that shows as it is: it can't close a table, open HTML, emphasis, a formula or a link."""
+    line = one_line(text, limit)
+    return re.sub(_ADDRESS, "\\1\u2060", line).translate(_ENTITIES)

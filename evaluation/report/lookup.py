@@ -1,0 +1,31 @@
+"""The outcome of a reference lookup as one line."""
+
+from evaluation.errors import EvaluationError
+from evaluation.golden import Match, Table
+from evaluation.report.escape import escape
+from evaluation.report.markdown import QUOTE_CHARACTERS, reason_sentence
+from evaluation.report.numbers import score_text
+from evaluation.texts import Texts
+
+
+def lookup_line(match: Match, table: Table, texts: Texts, error: EvaluationError | None) -> str:
+    """What was found or why not, then what is odd about the table."""
+    quoted = {"question": escape(match.nearest, QUOTE_CHARACTERS), "similarity": score_text(match.similarity)}
+    if error is None:
+        name = "found_exact" if match.method == "exact" else "found_similar"
+        line = texts.get(f"lookup.{name}", **quoted)
+    elif match.row is not None:
+        line = texts.get("lookup.without_reference")
+    else:
+        line = reason_sentence(error.reason, error.values, texts)
+        if match.nearest:
+            line = texts.aside(line, texts.get("lookup.nearest", minimum=score_text(match.minimum), **quoted))
+    counts = {
+        "conflicts": match.conflicts,
+        "rows_without_reference": table.without_reference,
+        "rows_unreadable": table.unreadable,
+    }
+    for name, count in counts.items():
+        if count:
+            line = texts.aside(line, texts.get(f"lookup.{name}", count=count))
+    return line

@@ -1,0 +1,120 @@
+"""A metric's result as one line of Markdown for the chat reply."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evaluation.errors import Reason
+from evaluation.report.escape import escape
+from evaluation.report.numbers import bar, score_text
+from evaluation.result import MetricResult
+from evaluation.texts import Texts
+
+QUOTE_CHARACTERS = 60
+QUOTES = 3
+# Where no threshold is given, words for an answer relevancy go by these.
+GOOD, FAIR = 0.7, 0.5
+
+
+def finding(result: MetricResult, texts: Texts) -> str:
+    """What the metric found, in words: what is wrong with quotes, or why there is no score."""
+    reason = reason_sentence(result.reason, result.reason_values, texts)
+    if result.score is None:
+        return reason
+    if result.status == "scored" and reason:
+        return reason
+    sentence = _SENTENCES[result.metric](result, texts)
+    if result.status == "partial":
+        counts = result.details["coverage"]
+        aside = texts.get("incomplete", judged=counts["judged"], of=counts["of"], reason=reason)
+        sentence = texts.aside(sentence, aside)
+    agreement = result.details.get("coverage", {}).get("agreement")
+    if agreement is not None:
+        sentence = texts.aside(sentence, texts.get("agreement", share=score_text(agreement)))
+    return sentence
+
+
+def reason_sentence(reason: Reason, values: Mapping[str, Any], texts: Texts) -> str:
+    """The sentence for a reason code; what it quotes is escaped."""
+    quoted = {name: escape(value, QUOTE_CHARACTERS) for name, value in values.items() if isinstance(value, str)}
+    return texts.reason(reason, {**values, **quoted})
+
+
+def score_word(result: MetricResult, texts: Texts) -> str:
+    """The score with two decimals, or the word for "not evaluated"."""
+    return texts.get("not_evaluated") if result.score is None else score_text(result.score)
+
+
+def summary_line(result: MetricResult, texts: Texts) -> str:
+    """Name, score and finding on one line, without Markdown."""
+    mark = ": " if texts.language == "en" else "："
+    return f"{texts.get(f'metrics.{result.metric}')} {score_word(result, texts)}{mark}{finding(result, texts)}"
+
+
+def list_line(result: MetricResult, texts: Texts, threshold: float | None = None) -> str:
+    """The tool's `text`: one list item, so that several tools' lines stack under one another."""
+    head = f"- **{texts.get(f'metrics.{result.metric}')} {score_word(result, texts)}**"
+    if result.score is not None:
+        head += f" {bar(result.score)}"
+        if threshold is not None:
+            name = "passed" if result.score >= threshold else "not_passed"
+            head += f" {texts.get(name, threshold=score_text(threshold))}"
+    return f"{head} {finding(result, texts)}"
+
+
+def _quotes(texts: Texts, quoted: Sequence[str]) -> str:
+    shown = [
+        texts.get("open_quote") + escape(text, QUOTE_CHARACTERS) + texts.get("close_quote") for text in quoted[:QUOTES]
+    ]
+    if len(quoted) > QUOTES:
+        shown.append(texts.get("more", count=len(quoted) - QUOTES))
+    return texts.get("separator").join(shown)
+
+
+def _shares(result: MetricResult, texts: Texts, entries: Sequence[Mapping[str, Any]]) -> str:
+    """A sentence on how many of the claims or parts hold, quoting those that do not."""
+    lacking = [entry["text"] for entry in entries if entry["verdict"] != 1]
+    if not lacking:
+        name = "one_of_one" if len(entries) == 1 and result.metric == "faithfulness" else "all"
+        return texts.get(f"{result.metric}.{name}", of=len(entries))
+    name = "none" if len(lacking) == len(entries) else "some"
+    return texts.get(f"{result.metric}.{name}", of=len(entries), missing=len(lacking), quotes=_quotes(texts, lacking))
+
+
+def _faithfulness(result: MetricResult, texts: Texts) -> str:
+    return _shares(result, texts, result.details["claims"])
+
+
+def _context_recall(result: MetricResult, texts: Texts) -> str:
+    return _shares(result, texts, result.details["parts"])
+
+
+def _context_precision(result: MetricResult, texts: Texts) -> str:
+    chunks = result.details["chunks"]
+    ranks = [chunk["rank"] for chunk in chunks if chunk["verdict"] == 1]
+    if not ranks:
+        return texts.get("context_precision.none", of=len(chunks))
+    if len(ranks) == len(chunks):
+        return texts.get("context_precision.all", of=len(chunks))
+    name = "top" if ranks == list(range(1, len(ranks) + 1)) else "mixed"
+    listed = texts.get("separator").join(map(str, ranks))
+    return texts.get(f"context_precision.{name}", of=len(chunks), relevant=len(ranks), ranks=listed)
+
+
+def _answer_relevancy(result: MetricResult, texts: Texts) -> str:
+    score = result.score or 0.0
+    level = "high" if score >= GOOD else "middle" if score >= FAIR else "low"
+    sentence = texts.get(f"answer_relevancy.{level}")
+    if level != "high":
+        asked = [question["text"] for question in result.details["questions"]]
+        sentence = texts.aside(sentence, texts.get("answer_relevancy.asked", questions=_quotes(texts, asked[:1])))
+    if result.details["method"] == "judged":
+        sentence = texts.aside(sentence, texts.get("answer_relevancy.judged"))
+    return sentence
+
+
+_SENTENCES = {
+    "faithfulness": _faithfulness,
+    "context_recall": _context_recall,
+    "context_precision": _context_precision,
+    "answer_relevancy": _answer_relevancy,
+}

@@ -1,0 +1,25 @@
+"""How numbers are shown. Scores keep full precision everywhere else."""
+
+import math
+
+BAR_CELLS = 10
+
+
+def score_text(score: float) -> str:
+    """Two decimals, rounded down below 1 so that only a perfect score shows as 1.00, and up above 0 likewise.
+
+    >>> score_text(0.999), score_text(1.0), score_text(0.001), score_text(2 / 3)
+    ('0.99', '1.00', '0.01', '0.67')
+    """
+    rounded = round(score, 2)
+    if rounded >= 1.0 > score:
+        rounded = 0.99
+    if rounded <= 0.0 < score:
+        rounded = 0.01
+    return f"{rounded:.2f}"
+
+
+def bar(score: float) -> str:
+    """Ten cells, filled in proportion; full only at 1 and empty only at 0."""
+    filled = min(BAR_CELLS - (score < 1.0), max(int(score > 0.0), math.floor(score * BAR_CELLS + 0.5)))
+    return "▰" * filled + "▱" * (BAR_CELLS - filled)

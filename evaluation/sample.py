@@ -1,0 +1,249 @@
+"""What is judged, read from every shape in which Dify hands it over."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from evaluation.errors import EvaluationError, Reason
+
+# Longer than anything a chatbot answers; beyond it the input is refused in plain words and not cut.
+MAX_TEXT_CHARACTERS = 100_000
+MAX_CONTEXTS_CHARACTERS = 2_000_000
+
+# Output names of Dify's nodes and of our tools. A text field that names one and nothing else was never filled in:
+# Dify leaves the variable's name as text when it does not exist.
+_OUTPUT_NAMES = frozenset(
+    [
+        "answer",
+        "body",
+        "class_name",
+        "context",
+        "contexts",
+        "conversation_id",
+        "details",
+        "dialogue_count",
+        "documents",
+        "files",
+        "found",
+        "instruction",
+        "item",
+        "json",
+        "matched_question",
+        "output",
+        "outputs",
+        "passed",
+        "question",
+        "query",
+        "reason",
+        "reasoning_content",
+        "reference",
+        "result",
+        "score",
+        "score_text",
+        "similarity",
+        "status",
+        "status_code",
+        "structured_output",
+        "summary",
+        "text",
+        "usage",
+        "user_id",
+        "workflow_run_id",
+        "name",
+    ]
+)
+_VARIABLE = r"(?:\{\{#)?(?P<node>[\w-]+)\.(?:[\w-]+\.)*(?P<output>[A-Za-z_]\w*)(?:#\}\})?"
+_TEXT_KEYS = ("content", "text", "page_content")
+_LIST_KEYS = ("result", "contexts", "retriever_resources", "documents")
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """One retrieved text, with the title of its document ("" when unknown)."""
+
+    text: str
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Contexts:
+    """The retrieved chunks, best rank first.
+
+    Attributes:
+        chunks: those with text, each once, at its first rank.
+        dropped: items left out because they hold no text.
+        duplicates: items left out because the same text stands at a better rank.
+    """
+
+    chunks: tuple[Chunk, ...] = ()
+    dropped: int = 0
+    duplicates: int = 0
+
+    @property
+    def texts(self) -> list[str]:
+        return [chunk.text for chunk in self.chunks]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One answer with what is needed to judge it. Texts are "" when they were not given."""
+
+    question: str = ""
+    answer: str = ""
+    reference: str = ""
+    contexts: Contexts = field(default_factory=Contexts)
+
+
+def read_text(value: object, name: str, limit: int = MAX_TEXT_CHARACTERS) -> str:
+    """A text input, stripped; "" when there is none.
+
+    Args:
+        value: what the tool was given: a text, None, [None] or [""] (an unset variable), or something that is no text.
+        name: the parameter's name, for the message.
+        limit: characters; a longer text is refused, not cut.
+
+    Raises:
+        EvaluationError: not_text (a file, a number, an object), variable_not_connected (the bare name of a
+            variable), or input_too_long.
+    """
+    if value is None or (isinstance(value, (list, tuple)) and all(item is None or item == "" for item in value)):
+        return ""
+    if isinstance(value, (list, tuple)) and len(value) == 1:
+        value = value[0]
+    if not isinstance(value, str):
+        raise EvaluationError(Reason.NOT_TEXT, field=name)
+    text = value.strip()
+    _check(text, name, limit)
+    return text
+
+
+def _check(text: str, name: str, limit: int) -> None:
+    if is_variable_name(text):
+        raise EvaluationError(Reason.NOT_CONNECTED, field=name, text=text)
+    if len(text) > limit:
+        raise EvaluationError(Reason.INPUT_TOO_LONG, field=name, characters=len(text), limit=limit)
+
+
+def is_variable_name(text: str) -> bool:
+    """Whether a text is nothing but the name of a Dify variable ("kr.result", "{{#llm.text#}}", "sys.query")."""
+    match = re.fullmatch(_VARIABLE, text.strip(), re.ASCII) if len(text) < 200 else None
+    if match is None:
+        return False
+    node, output = match["node"], match["output"]
+    return (
+        text.startswith("{{#")
+        or node in {"sys", "env", "conversation", "start"}
+        or node.isdigit()
+        or output in _OUTPUT_NAMES
+    )
+
+
+def read_contexts(value: object) -> Contexts:
+    """The retrieved chunks from any shape: Knowledge Retrieval's list, texts, nested lists, JSON, a Python repr.
+
+    Args:
+        value: what the tool was given as `contexts`; None, "", [None] and [""] are no contexts.
+
+    Raises:
+        EvaluationError: not_text when it holds neither texts nor items with text but something else (files, numbers);
+            variable_not_connected; input_too_long beyond 2,000,000 characters in all.
+    """
+    chunks: dict[str, Chunk] = {}
+    dropped = duplicates = foreign = 0
+    for item in _items(value):
+        chunk = _chunk(item)
+        if chunk is None:
+            dropped += 1
+            foreign += item is not None and not isinstance(item, (str, Mapping))
+        elif chunk.text in chunks:
+            duplicates += 1
+        else:
+            chunks[chunk.text] = chunk
+    if foreign and not chunks:
+        raise EvaluationError(Reason.NOT_TEXT, field="contexts")
+    if len(chunks) == 1:
+        _check(next(iter(chunks)), "contexts", MAX_CONTEXTS_CHARACTERS)
+    total = sum(map(len, chunks))
+    if total > MAX_CONTEXTS_CHARACTERS:
+        raise EvaluationError(Reason.INPUT_TOO_LONG, field="contexts", characters=total, limit=MAX_CONTEXTS_CHARACTERS)
+    return Contexts(tuple(chunks.values()), dropped, duplicates)
+
+
+def _items(value: object) -> Iterable[object]:
+    """The single items of a value that may be nested, or written as text."""
+    if value is None or value == "":
+        return
+    if isinstance(value, str):
+        parsed = _parse_list(value)
+        if parsed is None:
+            yield value
+        else:
+            yield from _items(parsed)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            if isinstance(item, (list, tuple)) or (isinstance(item, str) and len(value) == 1):
+                yield from _items(item)
+            else:
+                yield item
+    elif isinstance(value, Mapping) and not any(key in value for key in _TEXT_KEYS):
+        inner = next((value[key] for key in _LIST_KEYS if isinstance(value.get(key), (list, tuple))), None)
+        if inner is None:
+            yield value
+        else:
+            yield from _items(inner)
+    else:
+        yield value
+
+
+def _chunk(item: object) -> Chunk | None:
+    if isinstance(item, str):
+        return Chunk(item) if item.strip() else None
+    if isinstance(item, Mapping):
+        text = next((item[key] for key in _TEXT_KEYS if isinstance(item.get(key), str)), "")
+        title = item.get("title")
+        if text.strip():
+            return Chunk(text, title if isinstance(title, str) else "")
+    return None
+
+
+def _parse_list(text: str) -> object | None:
+    """The list or object that a text spells out, as JSON or as a Python repr; None when it is just text.
+
+    A list of plain numbers or words is just text, such as "[1]" or "[注意]": only items with text count.
+    """
+    stripped = text.strip()
+    if not re.match(r"\[\s*[\[{\"'\]N]|\{\s*[\"']", stripped):
+        return None
+    for candidate in (stripped, _repr_as_json(stripped)):
+        try:
+            value = json.loads(candidate)
+        except (ValueError, RecursionError):
+            continue
+        return value if isinstance(value, (list, dict)) else None
+    return None
+
+
+def _repr_as_json(text: str) -> str:
+    """The repr of a list of dicts as JSON: string literals, None, True and False are what differs between the two."""
+    return re.sub(
+        r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\b(?:None|True|False|nan|inf)\b|[()]",
+        _token_as_json,
+        text,
+        flags=re.DOTALL,
+    )
+
+
+def _token_as_json(match: re.Match[str]) -> str:
+    token = match.group()
+    names = {"None": "null", "True": "true", "False": "false", "nan": "null", "inf": "null", "(": "[", ")": "]"}
+    if token in names:
+        return names[token]
+    return json.dumps(re.sub(r"\\(x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|.)", _escape, token[1:-1], flags=re.DOTALL))
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = match.group(1)
+    if len(code) > 1:
+        return chr(int(code[1:], 16))
+    return {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "a": "\a", "0": "\0"}.get(code, code)

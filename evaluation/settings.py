@@ -1,0 +1,65 @@
+"""The settings of a tool, read from what a form or a variable hands over."""
+
+import re
+import unicodedata
+from typing import Literal
+
+from evaluation.errors import EvaluationError, Reason
+
+Depth = Literal["economy", "standard", "careful"]
+DEPTHS: tuple[Depth, ...] = ("economy", "standard", "careful")
+VOTES = (1, 3, 5)
+
+
+def read_number(value: object, name: str, low: float, high: float) -> float | None:
+    """A number setting; None when it was left empty. Full-width digits and per cent ("70%") are read.
+
+    Raises:
+        EvaluationError: invalid_setting when it is no number from `low` to `high`.
+    """
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    number: float | None = None
+    if isinstance(value, str):
+        text = unicodedata.normalize("NFKC", value).strip().replace(",", ".")
+        if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)%?", text):
+            number = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        number = float(value)
+    if number is None or not low <= number <= high:
+        raise EvaluationError(
+            Reason.INVALID_SETTING, field=name, value=str(value)[:40], low=f"{low:g}", high=f"{high:g}"
+        )
+    return number
+
+
+def read_threshold(value: object) -> float | None:
+    """The threshold, 0 to 1, or None."""
+    return read_number(value, "threshold", 0, 1)
+
+
+def read_count(value: object, name: str, default: int, high: int) -> int:
+    """A whole number from 1 to `high`; `default` when it was left empty."""
+    number = read_number(value, name, 1, high)
+    if number is None:
+        return default
+    if number != int(number):
+        raise EvaluationError(Reason.INVALID_SETTING, field=name, value=str(value)[:40], low="1", high=str(high))
+    return int(number)
+
+
+def read_votes(value: object) -> int:
+    """1, 3 or 5; 1 when it was left empty."""
+    votes = read_count(value, "votes", 1, max(VOTES))
+    if votes not in VOTES:
+        raise EvaluationError(Reason.INVALID_SETTING, field="votes", value=str(value)[:40], low="1", high="5")
+    return votes
+
+
+def read_depth(value: object) -> Depth:
+    """economy, standard or careful; standard when it was left empty."""
+    if value in DEPTHS:
+        return value
+    if value in {None, ""}:
+        return "standard"
+    raise EvaluationError(Reason.INVALID_SETTING, field="depth", value=str(value)[:40], low="economy", high="careful")

@@ -1,0 +1,60 @@
+"""The sentences that users read: data files texts/<language>.toml."""
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from evaluation.errors import Reason
+from evaluation.languages import Language
+
+_FOLDER = Path(__file__).parent / "texts"
+
+
+class Texts:
+    """The sentences of one language, by dotted name."""
+
+    def __init__(self, language: Language, entries: Mapping[str, Any]) -> None:
+        self.language = language
+        self._entries = entries
+
+    def get(self, name: str, **values: object) -> str:
+        """The text of that name with the values in its places.
+
+        Raises:
+            KeyError: no such text; every language has the same names (tested).
+        """
+        entry: Any = self._entries
+        for key in name.split("."):
+            entry = entry[key]
+        return str(entry).format(**values)
+
+    def aside(self, sentence: str, remark: str) -> str:
+        """The sentence with a remark in brackets after it."""
+        return sentence + self.get("aside", remark=remark)
+
+    def reason(self, reason: Reason, values: Mapping[str, Any]) -> str:
+        """The sentence for a reason code, with the parameter's label where it names a field; "" for no reason."""
+        if reason is Reason.NONE:
+            return ""
+        field = {"field": self.get(f"fields.{values['field']}")} if "field" in values else {}
+        return self.get(f"reasons.{reason.value}", **{**values, **field})
+
+
+@cache
+def load_texts(language: Language) -> Texts:
+    """The texts of a language."""
+    return Texts(language, tomllib.loads((_FOLDER / f"{language}.toml").read_text(encoding="utf-8")))
+
+
+@cache
+def _refusals() -> tuple[str, ...]:
+    lines = (_FOLDER / "refusals.txt").read_text(encoding="utf-8").splitlines()
+    return tuple(line.casefold() for line in lines if line)
+
+
+def is_refusal(reply: str) -> bool:
+    """Whether a reply without JSON begins like a refusal (texts/refusals.txt, any language)."""
+    beginning = reply[:400].casefold().replace("’", "'")
+    return any(phrase in beginning for phrase in _refusals())

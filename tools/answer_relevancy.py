@@ -1,0 +1,5 @@
+from bridge import metric_tool
+
+
+class AnswerRelevancy(metric_tool.MetricTool):
+    metric = "answer_relevancy"
