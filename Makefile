@@ -10,6 +10,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## a virtual environment in .venv with everything (PYTHON=/path chooses the Python 3.12)
+	@echo "$(VENV) is ready"
 
 $(READY): requirements.txt requirements-dev.txt
 	@scripts/install $(VENV) requirements-dev.txt
