@@ -282,8 +282,8 @@ def notes(texts: dict[str, Any]) -> list[Node]:
     """The two notes on the canvas: what to do after importing (above the chain), why memory is off (under the LLM)."""
     written = texts["notes"]
     return [
-        note("note_after_import", Place(column(0), -150, 380), 720, "blue", written["after_import"]),
-        note("note_memory", Place(column(2), MAIN_ROW + 180, 190), 360, "yellow", written["memory"]),
+        note("note_after_import", Place(column(0), MAIN_ROW - 300, 260), 640, "blue", written["after_import"]),
+        note("note_memory", Place(column(2), MAIN_ROW + 180, 150), 360, "yellow", written["memory"]),
     ]
 
 
