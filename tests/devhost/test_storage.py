@@ -71,6 +71,14 @@ def test_a_refused_overwrite_leaves_the_old_value_in_the_cache() -> None:
     assert storage.snapshot() == {"k": b"x" * 11}
 
 
+def test_an_accepted_overwrite_is_read_at_once() -> None:
+    storage = Storage()
+    storage.set("k", b"old")
+    assert storage.get("k") == b"old"
+    storage.set("k", b"new")
+    assert storage.get("k") == b"new"
+
+
 def test_an_overwrite_counts_only_its_growth() -> None:
     storage = Storage(limit=10)
     storage.set("k", b"x" * 8)
