@@ -11,7 +11,7 @@ import re
 from evaluation.errors import JudgeError, Reason
 
 _OUTER = r"request failed with status code: \d+ and respond with: (\{.*\})\s*$"
-_STATUS = r"\b(?:status[ _]code|Error code|HTTP(?:Error)?)\W{0,3}(\d{3})\b"
+_STATUS = r"\b(?:status[ _]code|Error code|HTTP(?:Error)?)\W{0,3}(\d{3})\b|\b(\d{3}) (?:Client|Server) Error\b"
 _TOO_LONG = (
     r"context[ _](length|window|size)|maximum (context|input|prompt)|prompt is too long|input is too long"
     r"|too many tokens|range of input length|reduce the length|exceeds? the (model'?s? )?(max|context|available)"
@@ -36,6 +36,8 @@ _BY_WORDS = (
         Reason.MODEL_NOT_FOUND,
     ),
     (r"exited without response", Reason.TIMEOUT),
+    # The SDK could not read what came: a vector with null where the model had NaN, half a response.
+    (r"failed to parse response", Reason.JUDGE_UNPARSEABLE),
     (
         r"unavailable|overloaded|connection|timed? ?out|ended prematurely|remote end closed|expecting value",
         Reason.MODEL_UNAVAILABLE,
@@ -74,7 +76,7 @@ def failure(text: str) -> JudgeError:
     # What the provider echoes of our prompt, after its own words, must not decide.
     head = message[:600]
     match = re.search(_STATUS, head, re.IGNORECASE)
-    reason = _of_status(int(match.group(1)), head) if match else _BY_TYPE.get(kind) or _of_words(head)
+    reason = _of_status(int(match.group(1) or match.group(2)), head) if match else _BY_TYPE.get(kind) or _of_words(head)
     if reason in {Reason.MODEL_ERROR, Reason.MODEL_UNAVAILABLE} and re.search(_TOO_LONG, head, re.IGNORECASE):
         reason = Reason.CONTEXT_TOO_LONG
     return JudgeError(reason, retry_after=retry_after(head))
