@@ -4,7 +4,7 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
@@ -160,6 +160,8 @@ class JudgeSession:
         self._clock = clock or Clock()
         self._deadline = self._clock.now() + budget
         self._places = threading.Semaphore(PARALLEL_CALLS)
+        self._shared: dict[Hashable, Future[Any]] = {}
+        self._lock = threading.Lock()
 
     @property
     def texts(self) -> Texts:
@@ -169,28 +171,45 @@ class JudgeSession:
     def ask[T: Item](self, prompt: str, data: Mapping[str, object], shape: Shape[T]) -> Reply[T]:
         """The judge's reply to a prompt about the data.
 
-        A reply without the right shape is asked for once more, with what was wrong. So is one that was cut off,
-        unless its elements have ids: then the caller asks for the missing ones alone.
+        A reply without the right shape is asked for once more, with what was wrong. So is one that was cut off, unless
+        its elements have ids: then the caller asks for the missing ones alone.
 
         Raises:
             EvaluationError: judge_unparseable or judge_refused after the second try, or why the call failed.
         """
+        return self.ask_for(prompt, data, (shape,))[0]
+
+    def ask_for(self, prompt: str, data: Mapping[str, object], shapes: Sequence[Shape[Any]]) -> list[Reply[Any]]:
+        """As `ask`, for a reply that holds several lists: one Reply per shape, in their order."""
         loaded = load_prompt(prompt, self.language)
         self.prompts_used[prompt] = loaded.version
         message = user_message(data)
         text = self._complete(loaded.system, message)
-        reply = read_reply(text[-READ_CHARACTERS:], shape)
-        if reply is not None and (not reply.cut or (reply.items and "id" in shape.item.model_fields)):
-            return reply
-        note = self.texts.get("ask_again.cut" if reply else "ask_again.shape")
+        first = _read_all(text, shapes)
+        if first and not any(_must_be_whole(reply, shape) for reply, shape in zip(first, shapes, strict=True)):
+            return first
+        note = self.texts.get("ask_again.cut" if first else "ask_again.shape")
         shown = json.dumps(text[:SHOWN_CHARACTERS], ensure_ascii=False)
-        second_text = self._complete(loaded.system, f"{message}\n\n{note} {shown}")
-        second = read_reply(second_text[-READ_CHARACTERS:], shape)
-        if second is None and reply is None:
-            raise JudgeError(Reason.JUDGE_REFUSED if is_refusal(second_text) else Reason.JUDGE_UNPARSEABLE)
-        if second is None or (reply is not None and second.cut and len(second.items) < len(reply.items)):
-            return reply  # type: ignore[return-value] # one of the two is there
-        return second
+        text = self._complete(loaded.system, f"{message}\n\n{note} {shown}")
+        second = _read_all(text, shapes)
+        if not second and not first:
+            raise JudgeError(Reason.JUDGE_REFUSED if is_refusal(text) else Reason.JUDGE_UNPARSEABLE)
+        return second if _length(second) >= _length(first) or not any(reply.cut for reply in second) else first
+
+    def once[R](self, key: Hashable, call: Callable[[], R]) -> R:
+        """What the call gives; metrics that need the same in one session share a single call, and its error."""
+        with self._lock:
+            future = self._shared.get(key)
+            mine = future is None
+            if future is None:
+                future = self._shared[key] = Future()
+        if mine:
+            try:
+                future.set_result(call())
+            except BaseException as error:  # noqa: BLE001 - raised again below, for each that waits
+                future.set_exception(error)
+        result: R = future.result()
+        return result
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """One vector per text.
@@ -287,6 +306,20 @@ class JudgeSession:
             windows = split_windows(pieces, max(1, -(-longest // 2)))
             outcomes = self.gather([partial(call, window) for window in windows])
         return outcomes
+
+
+def _read_all(text: str, shapes: Sequence[Shape[Any]]) -> list[Reply[Any]]:
+    """One reply per shape, [] when one of them is not there."""
+    replies = [read_reply(text[-READ_CHARACTERS:], shape) for shape in shapes]
+    return [reply for reply in replies if reply is not None] if None not in replies else []
+
+
+def _must_be_whole(reply: Reply[Any], shape: Shape[Any]) -> bool:
+    return reply.cut and not (reply.items and "id" in shape.item.model_fields)
+
+
+def _length(replies: Sequence[Reply[Any]]) -> int:
+    return sum(len(reply.items) for reply in replies)
 
 
 def _outcome[R](call: Callable[[], R]) -> R | EvaluationError:

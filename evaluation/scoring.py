@@ -95,3 +95,33 @@ def answer_relevancy(similarities: Sequence[float], noncommittal: Sequence[bool]
     if noncommittal and all(noncommittal):
         return 0.0
     return min(1.0, max(0.0, sum(similarities) / len(similarities)))
+
+
+def f_score(true_positives: int, false_positives: int, false_negatives: int, beta: float = 1.0) -> float:
+    """F-beta of statements found, made up and missed (Ragas 0.4.3's factual correctness inside answer correctness).
+
+    Args:
+        true_positives: statements of the answer that the reference makes too.
+        false_positives: statements of the answer that the reference does not make.
+        false_negatives: statements of the reference that the answer does not make.
+        beta: above 1 weighs what is missed more, below 1 what is made up.
+
+    Returns:
+        0 to 1; 0.0 when nothing is found.
+    """
+    if not true_positives:
+        return 0.0
+    weight = beta * beta
+    found = (1 + weight) * true_positives
+    return found / (found + weight * false_negatives + false_positives)
+
+
+def weighted_mean(values: Sequence[float], weights: Sequence[float]) -> float:
+    """Mean of the values by weight. Weights need not add up to 1.
+
+    Raises:
+        ValueError: a negative weight, none above 0, or not one per value.
+    """
+    if len(values) != len(weights) or min(weights) < 0 or not sum(weights):
+        raise ValueError("weights: one per value, none negative, not all zero")
+    return sum(value * weight for value, weight in zip(values, weights, strict=True)) / sum(weights)

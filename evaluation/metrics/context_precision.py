@@ -15,8 +15,7 @@ from evaluation.metrics.verdicts import (
     Ruling,
     ask_by_id,
     by_majority,
-    coverage,
-    first_failure,
+    outcome,
     over_windows,
     raise_if_all_failed,
 )
@@ -47,23 +46,21 @@ def evaluate(session: JudgeSession, sample: Sample, depth: Depth = "standard") -
     if not sample.reference:
         raise EvaluationError(Reason.NO_REFERENCE)
     if not sample.contexts.chunks:
-        return MetricResult(
-            NAME, VERSION, "scored", 0.0, Reason.NO_CONTEXTS, details={"chunks": [], "coverage": coverage([])}
-        )
+        return MetricResult(NAME, VERSION, "scored", 0.0, Reason.NO_CONTEXTS, details={"chunks": []})
     numbers = list(range(1, len(sample.contexts.chunks) + 1))
     vote = _together if depth == "economy" else _one_by_one
     by_id = by_majority(session, lambda: vote(session, sample), numbers)
-    rulings = [by_id[number] for number in numbers]
-    score = average_precision([ruling.holds for ruling in rulings])
+    return result(sample, [by_id[number] for number in numbers])
+
+
+def result(sample: Sample, rulings: list[Ruling]) -> MetricResult:
+    """The result for the sample's chunks and a ruling for each, best rank first."""
     chunks = [
         {"rank": rank, "title": chunk.title, "text": chunk.text[:SHOWN_CHARACTERS], **ruling.as_dict()}
         for rank, (chunk, ruling) in enumerate(zip(sample.contexts.chunks, rulings, strict=True), start=1)
     ]
-    details = {"chunks": chunks, "coverage": coverage(rulings)}
-    missing = first_failure(rulings)
-    if missing is not None:
-        return MetricResult(NAME, VERSION, "partial", score, missing.reason, missing.values, details)
-    return MetricResult(NAME, VERSION, "scored", score, details=details)
+    score = average_precision([ruling.holds for ruling in rulings])
+    return outcome(NAME, VERSION, score, rulings, {"chunks": chunks})
 
 
 def _one_by_one(session: JudgeSession, sample: Sample) -> dict[int, Ruling]:
@@ -71,8 +68,8 @@ def _one_by_one(session: JudgeSession, sample: Sample) -> dict[int, Ruling]:
     outcomes = session.gather(calls)
     raise_if_all_failed(outcomes)
     return {
-        number: Ruling(None, failure=outcome) if isinstance(outcome, EvaluationError) else outcome
-        for number, outcome in enumerate(outcomes, start=1)
+        number: Ruling(None, failure=found) if isinstance(found, EvaluationError) else found
+        for number, found in enumerate(outcomes, start=1)
     }
 
 

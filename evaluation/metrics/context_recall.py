@@ -5,13 +5,11 @@
    missing counts as not attributed, and the result is partial.
 """
 
-from typing import Any
-
 from evaluation.errors import EvaluationError, Reason
 from evaluation.judge import JudgeSession, split_windows
-from evaluation.metrics.faithfulness import split_statements
-from evaluation.metrics.verdicts import BATCH, Ruling, coverage, first_failure, judge_statements
-from evaluation.reply import Part, Shape, UnjudgedPart
+from evaluation.metrics.statements import reference_statements
+from evaluation.metrics.verdicts import BATCH, Ruling, judge_statements, listed, outcome
+from evaluation.reply import Part, Reply, Shape, UnjudgedPart
 from evaluation.result import MetricResult
 from evaluation.sample import Sample
 from evaluation.scoring import share_true
@@ -26,7 +24,8 @@ def evaluate(session: JudgeSession, sample: Sample, depth: Depth = "standard") -
     """Scores the sample's contexts against its reference.
 
     Args:
-        depth: "careful" splits the reference first and then asks about each part alone; the others do both in one call.
+        depth: "careful" splits the reference first and then asks about each part alone; the others do both in one
+            call.
 
     Raises:
         EvaluationError: nothing could be judged.
@@ -36,17 +35,14 @@ def evaluate(session: JudgeSession, sample: Sample, depth: Depth = "standard") -
     if not sample.reference:
         raise EvaluationError(Reason.NO_REFERENCE)
     if not sample.contexts.chunks:
-        return MetricResult(
-            NAME, VERSION, "scored", 0.0, Reason.NO_CONTEXTS, details={"parts": [], "coverage": coverage([])}
-        )
-    parts, rulings, cut = _judge(session, sample, depth)
+        return MetricResult(NAME, VERSION, "scored", 0.0, Reason.NO_CONTEXTS, details={"parts": []})
+    return result(*_judge(session, sample, depth))
+
+
+def result(parts: list[str], rulings: list[Ruling], cut: bool) -> MetricResult:
+    """The result for the reference's parts and a ruling for each."""
     score = share_true([ruling.holds for ruling in rulings])
-    missing = first_failure(rulings)
-    details = _details(parts, rulings, cut)
-    if missing is not None or cut:
-        reason = missing.reason if missing else Reason.JUDGE_UNPARSEABLE
-        return MetricResult(NAME, VERSION, "partial", score, reason, missing.values if missing else {}, details)
-    return MetricResult(NAME, VERSION, "scored", score, details=details)
+    return outcome(NAME, VERSION, score, rulings, {"parts": listed(parts, rulings)}, cut=cut)
 
 
 def _judge(session: JudgeSession, sample: Sample, depth: Depth) -> tuple[list[str], list[Ruling], bool]:
@@ -62,15 +58,25 @@ def _judge(session: JudgeSession, sample: Sample, depth: Depth) -> tuple[list[st
         except EvaluationError as error:
             if error.reason is not Reason.CONTEXT_TOO_LONG:
                 raise
-    parts, cut = split_statements(session, "faithfulness.statements", sample.question, sample.reference)
-    parts = parts or [sample.reference]
+    parts, cut = reference_statements(session, sample.question, sample.reference)
     batch = 1 if depth == "careful" else BATCH
     return parts, judge_statements(session, parts, sample.contexts.texts, batch=batch), cut
 
 
 def _in_one_call(session: JudgeSession, sample: Sample) -> tuple[list[str], list[Ruling], bool]:
     data = {"question": sample.question, "reference": sample.reference, "contexts": sample.contexts.texts}
-    reply = session.ask("recall.parts", data, PARTS)
+    return settled(session, sample, session.ask("recall.parts", data, PARTS))
+
+
+def settled(session: JudgeSession, sample: Sample, reply: Reply[Part]) -> tuple[list[str], list[Ruling], bool]:
+    """The parts of a reply with a ruling for each: those whose verdict could not be read are asked about by id.
+
+    Returns:
+        N parts, N rulings, and whether parts are missing from the list.
+
+    Raises:
+        EvaluationError: judge_unparseable when there are no parts, as every reference has some.
+    """
     parts = [item.text for item in reply.items]
     rulings = [Ruling(item.verdict, item.reason) for item in reply.items]
     unjudged = [item.text for item in reply.incomplete]
@@ -82,11 +88,3 @@ def _in_one_call(session: JudgeSession, sample: Sample) -> tuple[list[str], list
         except EvaluationError as error:
             rulings += [Ruling(None, failure=error)] * len(unjudged)
     return parts + unjudged, rulings, reply.cut or bool(reply.invalid)
-
-
-def _details(parts: list[str], rulings: list[Ruling], cut: bool) -> dict[str, Any]:
-    listed = [
-        {"id": number, "text": text, **ruling.as_dict()}
-        for number, (text, ruling) in enumerate(zip(parts, rulings, strict=True), start=1)
-    ]
-    return {"parts": listed, "coverage": coverage(rulings) | {"parts_cut": cut}}

@@ -8,6 +8,7 @@ from typing import Any
 from evaluation.errors import EvaluationError, Reason
 from evaluation.judge import JudgeSession
 from evaluation.reply import JudgementOf, Shape
+from evaluation.result import MetricResult
 
 # More statements in one call than this, and judges begin to skip ids and to run out of output tokens.
 BATCH = 25
@@ -194,3 +195,25 @@ def coverage(rulings: Sequence[Ruling]) -> dict[str, Any]:
 def first_failure(rulings: Sequence[Ruling]) -> EvaluationError | None:
     """Why a verdict is missing, when one is."""
     return next((ruling.failure or MISSING.failure for ruling in rulings if ruling.verdict is None), None)
+
+
+def outcome(
+    metric: str, version: str, score: float, rulings: Sequence[Ruling], details: dict[str, Any], *, cut: bool = False
+) -> MetricResult:
+    """The result of a metric that scores rulings: partial when a verdict or a part of the list is missing.
+
+    Args:
+        details: the claims, parts or chunks; the coverage is added.
+        cut: the judge's list of statements or parts was cut off.
+    """
+    details = {**details, "coverage": coverage(rulings) | {"list_cut": cut}}
+    missing = first_failure(rulings) or (EvaluationError(Reason.JUDGE_UNPARSEABLE) if cut else None)
+    if missing is not None:
+        return MetricResult(metric, version, "partial", score, missing.reason, missing.values, details)
+    return MetricResult(metric, version, "scored", score, details=details)
+
+
+def listed(texts: Sequence[str], rulings: Sequence[Ruling]) -> list[dict[str, Any]]:
+    """Texts with their rulings, numbered from 1, for the details."""
+    pairs = enumerate(zip(texts, rulings, strict=True), start=1)
+    return [{"id": number, "text": text, **ruling.as_dict()} for number, (text, ruling) in pairs]
