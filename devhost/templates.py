@@ -125,7 +125,8 @@ def nodes(texts: dict[str, Any]) -> list[Node]:
             Place(column(4), MAIN_ROW, 116),
             texts,
             inputs={},
-            settings={"workspace_default": False, "language": "auto"},
+            # This tool reads no text from which "auto" could tell the language.
+            settings={"workspace_default": False, "language": texts["language"]},
         ),
         tool_node(
             "lookup",

@@ -139,6 +139,15 @@ def test_the_models_of_judge_settings_judge_in_every_node(ask: Ask, judge: Scrip
     assert {request.prompt for request in judge.judge_calls} == set(PROMPTS)
 
 
+@pytest.mark.parametrize(
+    ("template", "word"), [("rag_chat_scored.yml", "判定モデル"), ("rag_chat_scored_en.yml", "judge model")]
+)
+def test_judge_settings_speak_the_templates_language(template: str, word: str, ask: Ask) -> None:
+    settings = ask(WITH_REFERENCE, template=template).node_outputs["judge_settings"]
+    assert settings["saved"] is True
+    assert word in settings["summary"]
+
+
 def test_without_an_embedding_model_the_judge_grades_the_questions(ask: Ask, judge: ScriptedModelServer) -> None:
     reply = ask(WITH_REFERENCE, embedding_model=None)
     assert of(reply, "status")["answer_relevancy"] == "scored"

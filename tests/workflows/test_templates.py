@@ -28,7 +28,8 @@ ROOT = Path(__file__).parents[2]
 EXPORT = Path(__file__).parent / "data" / "newcomer_skeleton.yml"
 FILES = ("rag_chat_scored.yml", "rag_chat_scored_en.yml")
 TOOLS = declared_tools(ROOT)
-LABELS = {"rag_chat_scored.yml": "ja_JP", "rag_chat_scored_en.yml": "en_US"}
+LANGUAGES = {"rag_chat_scored.yml": "ja", "rag_chat_scored_en.yml": "en"}
+LABELS = {"ja": "ja_JP", "en": "en_US"}
 
 type Document = dict[str, Any]
 
@@ -61,6 +62,11 @@ def test_the_generator_names_missing_and_changed_files(tmp_path: Path, capsys: p
     assert templates.main(["--check"]) == 0
     assert capsys.readouterr().out == ""
     assert japanese.name == "rag_chat_scored.yml"
+
+
+def test_the_checklist_here_is_the_one_that_studio_showed_for_an_exported_chatflow() -> None:
+    exported = yaml.safe_load(EXPORT.read_text(encoding="utf-8"))
+    assert checklist(exported, TOOLS) == [("kr", "knowledge"), ("llm", "model"), ("js", "model")]
 
 
 def test_the_checklist_names_the_knowledge_the_chat_model_and_the_judge_model_and_nothing_else(
@@ -183,21 +189,24 @@ def test_tools_are_named_as_the_manifest_names_them(document: Document) -> None:
 def test_tool_nodes_carry_the_labels_that_the_tools_have(name: str, document: Document) -> None:
     for data in data_by_id(document).values():
         if data["type"] == "tool":
-            label = TOOLS[data["tool_name"]]["identity"]["label"][LABELS[name]]
+            label = TOOLS[data["tool_name"]]["identity"]["label"][LABELS[LANGUAGES[name]]]
             assert (data["title"], data["tool_label"]) == (label, label)
 
 
-def test_tool_settings_are_declared_and_stand_at_their_defaults(document: Document) -> None:
+def test_tool_settings_are_declared_and_stand_at_their_defaults(name: str, document: Document) -> None:
     for data in data_by_id(document).values():
         if data["type"] != "tool":
             continue
         declared = {item["name"]: item for item in TOOLS[data["tool_name"]]["parameters"]}
-        inputs = {name for name, item in declared.items() if item["form"] == "llm"}
+        inputs = {key for key, item in declared.items() if item["form"] == "llm"}
         defaults = {
-            name: {"type": "constant", "value": item["default"]}
-            for name, item in declared.items()
+            key: {"type": "constant", "value": item["default"]}
+            for key, item in declared.items()
             if item["form"] == "form" and "default" in item
         }
+        if data["tool_name"] == "judge_settings":
+            # It gets no text from which "auto" could tell the language.
+            defaults["language"]["value"] = LANGUAGES[name]
         assert data["tool_configurations"] == defaults
         assert set(data["tool_parameters"]) == inputs
 
@@ -272,6 +281,8 @@ def without_texts(document: Document) -> Document:
             data.pop(field, None)
         if node["id"] == "llm":
             data["prompt_template"][0]["text"] = "{{#context#}}" in data["prompt_template"][0]["text"]
+        if node["id"] == "judge_settings":
+            data["tool_configurations"]["language"]["value"] = ""
         if node["id"] == "lookup":
             data["tool_parameters"]["golden"]["value"] = ""
     return document
