@@ -162,9 +162,15 @@ class Reply[T: Item]:
     cut: bool = False
 
 
-def read_reply[T: Item](text: str, shape: Shape[T]) -> Reply[T] | None:
-    """The last value in the text that has the shape, or None."""
+def read_reply[T: Item](text: str, shape: Shape[T], *, wrapped: bool = False) -> Reply[T] | None:
+    """The last value in the text that has the shape, or None.
+
+    Args:
+        wrapped: a list without its wrapper is not taken, because another list was asked for with it.
+    """
     for value, cut in reversed(_values(_unquoted(text))):
+        if wrapped and isinstance(value, list):
+            continue
         reply = _fit(value, shape, cut)
         if reply is not None:
             return reply
@@ -236,8 +242,11 @@ def _values(text: str) -> list[tuple[object, bool]]:
         except (ValueError, RecursionError):
             segment = _segment(text, start)
             if segment is not None:
-                found.append((_repair(segment.text), segment.cut))
                 position = segment.end
+                value = _repair(segment.text)
+                # A cut-off object such as {"statements" is repaired into a list of its key.
+                if isinstance(value, dict if token in "{｛" else list):
+                    found.append((value, segment.cut))
     return found
 
 
@@ -258,6 +267,8 @@ def _repair(text: str) -> object:
         text = text.translate(_STRAIGHT)
     text = re.sub(r"(?<=[\"}\]\w])(\s*[：，]\s*)(?=[\"{\[\w-])", _plain, text)
     text = re.sub(r":\s*[０-９]+(?=\s*[,，}\]])", _plain, text)
+    # A choice that was copied from the form asked for ("verdict": 0 or 1) is repaired into its first number.
+    text = re.sub(r"(?<=:)\s*(\d\s*(?:or|または|か|或|\|)\s*\d)(?=\s*[,}\]])", r'"\1"', text)
     try:
         return json_repair.loads(text)
     except (ValueError, RecursionError):
@@ -331,10 +342,12 @@ class _Brackets:
     def closed(self, text: str, start: int) -> _Segment:
         """The text whose end is missing: up to its last complete list element, or as it is when it has no list."""
         if self._safe_end:
-            lost = text[self._safe_end :].translate(_FULL_WIDTH).strip(" \t\r\n,，}]`")
+            # Only a list that was closed, with no further key after it, is known to be complete.
+            rest = text[self._safe_end :].translate(_FULL_WIDTH)
+            cut = not re.match(r"[\s,，]*\](?!\s*[,，])", rest)
             whole, brackets = text[start : self._safe_end], self._safe_open
         elif self.quote or "]" in self._open:
             return _Segment("", len(text), cut=True)
         else:
-            lost, whole, brackets = "", text[start:], self._open
-        return _Segment(whole.translate(_FULL_WIDTH) + "".join(reversed(brackets)), len(text), cut=bool(lost))
+            cut, whole, brackets = False, text[start:], self._open
+        return _Segment(whole.translate(_FULL_WIDTH) + "".join(reversed(brackets)), len(text), cut)
