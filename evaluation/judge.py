@@ -185,16 +185,23 @@ class JudgeSession:
         self.prompts_used[prompt] = loaded.version
         message = user_message(data)
         text = self._complete(loaded.system, message)
-        first = _read_all(text, shapes)
+        first = _read_all(text.replace(loaded.form, ""), shapes)
         if first and not any(_must_be_whole(reply, shape) for reply, shape in zip(first, shapes, strict=True)):
             return first
         note = self.texts.get("ask_again.cut" if first else "ask_again.shape")
         shown = json.dumps(text[:SHOWN_CHARACTERS], ensure_ascii=False)
-        text = self._complete(loaded.system, f"{message}\n\n{note} {shown}")
-        second = _read_all(text, shapes)
-        if not second and not first:
+        second: list[Reply[Any]] = []
+        try:
+            text = self._complete(loaded.system, f"{message}\n\n{note} {shown}")
+            second = _read_all(text.replace(loaded.form, ""), shapes)
+        except EvaluationError:
+            if not first:
+                raise
+        if not first and not second:
             raise JudgeError(Reason.JUDGE_REFUSED if is_refusal(text) else Reason.JUDGE_UNPARSEABLE)
-        return second if _length(second) >= _length(first) or not any(reply.cut for reply in second) else first
+        if not second or (any(reply.cut for reply in second) and _length(second) < _length(first)):
+            return first
+        return second
 
     def once[R](self, key: Hashable, call: Callable[[], R]) -> R:
         """What the call gives; metrics that need the same in one session share a single call, and its error."""
@@ -310,7 +317,7 @@ class JudgeSession:
 
 def _read_all(text: str, shapes: Sequence[Shape[Any]]) -> list[Reply[Any]]:
     """One reply per shape, [] when one of them is not there."""
-    replies = [read_reply(text[-READ_CHARACTERS:], shape) for shape in shapes]
+    replies = [read_reply(text[-READ_CHARACTERS:], shape, wrapped=len(shapes) > 1) for shape in shapes]
     return [reply for reply in replies if reply is not None] if None not in replies else []
 
 

@@ -23,6 +23,11 @@ class Prompt:
     version: int
     system: str
 
+    @property
+    def form(self) -> str:
+        """The two last lines, which show the reply's form; a judge that repeats them has not judged yet."""
+        return "\n".join(self.system.splitlines()[-2:])
+
 
 @cache
 def load_prompt(name: str, language: Language) -> Prompt:
