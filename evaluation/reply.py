@@ -245,7 +245,7 @@ def _values(text: str) -> list[tuple[object, bool]]:
                 position = segment.end
                 value = _repair(segment.text)
                 # A cut-off object such as {"statements" is repaired into a list of its key.
-                if isinstance(value, dict if token in "{｛" else list):
+                if isinstance(value, dict if text[start] in "{｛" else list):
                     found.append((value, segment.cut))
     return found
 
