@@ -6,7 +6,7 @@ everyone. So a call always gives its text, its JSON and each of its declared var
 
 import logging
 from abc import abstractmethod
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from dify_plugin.entities.tool import ToolInvokeMessage
 
 from evaluation.errors import EvaluationError, Reason
 from evaluation.languages import Language, choose_language
+from evaluation.sample import is_variable_name
 from evaluation.texts import Texts, load_texts
 
 logger = logging.getLogger("rag_evaluator")
@@ -69,8 +70,21 @@ class EvaluatorTool(Tool):
 
 def language_of(parameters: Mapping[str, Any]) -> Language:
     """The language of the setting, or that of the inputs."""
-    sources = [str(parameters[name]) for name in _LANGUAGE_SOURCES if parameters.get(name)]
+    sources = (" ".join(_texts(parameters.get(name))) for name in _LANGUAGE_SOURCES)
     return choose_language(parameters.get("language"), *sources)
+
+
+def _texts(value: object) -> Iterator[str]:
+    """The texts in an input of any shape. What is no text, or only a variable's name, has no language."""
+    if isinstance(value, str):
+        if not is_variable_name(value):
+            yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _texts(item)
 
 
 def is_true(value: object) -> bool:

@@ -14,8 +14,9 @@ _LETTER = r"[^\W\d_]"
 def choose_language(setting: object, *texts: str) -> Language:
     """The language of the setting, or with "auto" (or anything unknown) that of the texts' script.
 
-    The first text that has letters decides: kana is Japanese, other scripts are English. Chinese characters alone
-    may be either (「有給休暇日数」), so the texts after it are looked at for kana before it counts as Chinese.
+    The first text that has letters decides: kana is Japanese, characters that Japanese does not write are Chinese,
+    other scripts are English. Chinese characters alone may be either (「有給休暇日数」), so the texts after it are
+    looked at for kana before it counts as Chinese.
     """
     if setting in LANGUAGES:
         return setting
@@ -26,4 +27,15 @@ def choose_language(setting: object, *texts: str) -> Language:
         return "ja"
     if not re.search(_HAN, samples[0]):
         return "en"
+    if _has_chinese_only(samples[0]):
+        return "zh"
     return "ja" if any(re.search(_KANA, text) for text in samples[1:]) else "zh"
+
+
+def _has_chinese_only(text: str) -> bool:
+    """Whether a character stands in it that JIS X 0213 lacks, as it does most simplified ones (这, 么, 带)."""
+    try:
+        "".join(re.findall(_HAN, text)).encode("euc_jis_2004")
+    except UnicodeEncodeError:
+        return True
+    return False
