@@ -58,11 +58,13 @@ class EvaluatorTool(Tool):
             yield self.create_variable_message(name, value)
 
     def _safely(self, parameters: Mapping[str, Any]) -> Output:
-        texts = load_texts(language_of(parameters))
+        texts = load_texts(choose_language(parameters.get("language")))
         try:
-            return self.run(parameters, texts)
-        except EvaluationError as error:
-            return self.failed(error, texts)
+            texts = load_texts(language_of(parameters))
+            try:
+                return self.run(parameters, texts)
+            except EvaluationError as error:
+                return self.failed(error, texts)
         except BaseException:
             logger.exception("%s failed unexpectedly", type(self).__name__)
             return self.failed(EvaluationError(Reason.INTERNAL_ERROR), texts)

@@ -15,14 +15,14 @@ QUOTES = 3
 GOOD, FAIR = 0.7, 0.5
 
 
-def finding(result: MetricResult, texts: Texts) -> str:
-    """What the metric found, in words: what is wrong with quotes, or why there is no score."""
+def finding(result: MetricResult, texts: Texts, *, quoted: bool = True) -> str:
+    """What the metric found, in words: what is wrong, quoted unless that is said elsewhere, or why there is no score."""
     reason = reason_sentence(result.reason, result.reason_values, texts)
     if result.score is None:
         return reason
     if result.status == "scored" and reason:
         return reason
-    sentence = _SENTENCES[result.metric](result, texts)
+    sentence = _SENTENCES[result.metric](result, texts, quoted=quoted)
     if result.status == "partial":
         counts = result.details["coverage"]
         aside = texts.get("incomplete", judged=counts["judged"], of=counts["of"], reason=reason)
@@ -34,8 +34,12 @@ def finding(result: MetricResult, texts: Texts) -> str:
 
 
 def reason_sentence(reason: Reason, values: Mapping[str, Any], texts: Texts) -> str:
-    """The sentence for a reason code; what it quotes is escaped."""
-    quoted = {name: escape(value, QUOTE_CHARACTERS) for name, value in values.items() if isinstance(value, str)}
+    """The sentence for a reason code; what it quotes is escaped. The field is a name of ours, which gives a label."""
+    quoted = {
+        name: escape(value, QUOTE_CHARACTERS)
+        for name, value in values.items()
+        if isinstance(value, str) and name != "field"
+    }
     return texts.reason(reason, {**values, **quoted})
 
 
@@ -61,34 +65,62 @@ def list_line(result: MetricResult, texts: Texts, threshold: float | None = None
     return f"{head} {finding(result, texts)}"
 
 
-def _quotes(texts: Texts, quoted: Sequence[str]) -> str:
-    shown = [
-        texts.get("open_quote") + escape(text, QUOTE_CHARACTERS) + texts.get("close_quote") for text in quoted[:QUOTES]
-    ]
-    if len(quoted) > QUOTES:
-        shown.append(texts.get("more", count=len(quoted) - QUOTES))
+def quotes(texts: Texts, entries: Sequence[Mapping[str, Any]]) -> str:
+    """The entries' texts in quotation marks, the first three of them, with the kind of a claim that is not supported."""
+    shown = [quote(texts, entry["text"]) + kind_of(texts, entry) for entry in entries[:QUOTES]]
+    if len(entries) > QUOTES:
+        shown.append(texts.get("more", count=len(entries) - QUOTES))
     return texts.get("separator").join(shown)
 
 
-def _shares(result: MetricResult, texts: Texts, entries: Sequence[Mapping[str, Any]]) -> str:
+def quote(texts: Texts, text: str) -> str:
+    """A text in quotation marks, escaped and shortened."""
+    return texts.get("open_quote") + escape(text, QUOTE_CHARACTERS) + texts.get("close_quote")
+
+
+def kind_of(texts: Texts, entry: Mapping[str, Any]) -> str:
+    """Why a claim is not supported, in brackets; "" when the judge did not say."""
+    return texts.aside("", texts.get(f"scorecard.{entry['kind']}")).lstrip() if entry.get("kind") else ""
+
+
+def _with_quotes(texts: Texts, sentence: str, entries: Sequence[Mapping[str, Any]], *, quoted: bool) -> str:
+    return texts.get("with_quotes", sentence=sentence, quotes=quotes(texts, entries)) if quoted else sentence
+
+
+def _shares(result: MetricResult, texts: Texts, entries: Sequence[Mapping[str, Any]], *, quoted: bool) -> str:
     """A sentence on how many of the claims or parts hold, quoting those that do not."""
-    lacking = [entry["text"] for entry in entries if entry["verdict"] != 1]
+    lacking = [entry for entry in entries if entry["verdict"] != 1]
     if not lacking:
         name = "one_of_one" if len(entries) == 1 and result.metric == "faithfulness" else "all"
         return texts.get(f"{result.metric}.{name}", of=len(entries))
     name = "none" if len(lacking) == len(entries) else "some"
-    return texts.get(f"{result.metric}.{name}", of=len(entries), missing=len(lacking), quotes=_quotes(texts, lacking))
+    sentence = texts.get(f"{result.metric}.{name}", of=len(entries), missing=len(lacking))
+    return _with_quotes(texts, sentence, lacking, quoted=quoted)
 
 
-def _faithfulness(result: MetricResult, texts: Texts) -> str:
-    return _shares(result, texts, result.details["claims"])
+def _faithfulness(result: MetricResult, texts: Texts, *, quoted: bool) -> str:
+    return _shares(result, texts, result.details["claims"], quoted=quoted)
 
 
-def _context_recall(result: MetricResult, texts: Texts) -> str:
-    return _shares(result, texts, result.details["parts"])
+def _context_recall(result: MetricResult, texts: Texts, *, quoted: bool) -> str:
+    return _shares(result, texts, result.details["parts"], quoted=quoted)
 
 
-def _context_precision(result: MetricResult, texts: Texts) -> str:
+def _answer_correctness(result: MetricResult, texts: Texts, *, quoted: bool) -> str:
+    sentences = []
+    for name, key in (("missing", "facts"), ("extra", "claims")):
+        entries = result.details[key]
+        lacking = [entry for entry in entries if entry["verdict"] != 1]
+        if lacking:
+            sentence = texts.get(f"answer_correctness.{name}", of=len(entries), missing=len(lacking))
+            sentences.append(_with_quotes(texts, sentence, lacking, quoted=quoted))
+    sentence = texts.get("list_separator").join(sentences) or texts.get("answer_correctness.all")
+    if result.details["method"] == "f1":
+        sentence = texts.aside(sentence, texts.get("answer_correctness.f1_only"))
+    return sentence
+
+
+def _context_precision(result: MetricResult, texts: Texts, *, quoted: bool) -> str:  # noqa: ARG001 - as the others
     chunks = result.details["chunks"]
     ranks = [chunk["rank"] for chunk in chunks if chunk["verdict"] == 1]
     if not ranks:
@@ -100,13 +132,13 @@ def _context_precision(result: MetricResult, texts: Texts) -> str:
     return texts.get(f"context_precision.{name}", of=len(chunks), relevant=len(ranks), ranks=listed)
 
 
-def _answer_relevancy(result: MetricResult, texts: Texts) -> str:
+def _answer_relevancy(result: MetricResult, texts: Texts, *, quoted: bool) -> str:
     score = result.score or 0.0
     level = "high" if score >= GOOD else "middle" if score >= FAIR else "low"
     sentence = texts.get(f"answer_relevancy.{level}")
-    if level != "high":
-        asked = [question["text"] for question in result.details["questions"]]
-        sentence = texts.aside(sentence, texts.get("answer_relevancy.asked", questions=_quotes(texts, asked[:1])))
+    if level != "high" and quoted:
+        asked = quotes(texts, result.details["questions"][:1])
+        sentence = texts.aside(sentence, texts.get("answer_relevancy.asked", questions=asked))
     if result.details["method"] == "judged":
         sentence = texts.aside(sentence, texts.get("answer_relevancy.judged"))
     return sentence
@@ -117,4 +149,5 @@ _SENTENCES = {
     "context_recall": _context_recall,
     "context_precision": _context_precision,
     "answer_relevancy": _answer_relevancy,
+    "answer_correctness": _answer_correctness,
 }
