@@ -10,7 +10,9 @@ from bridge.selection import select_models
 from evaluation.judge import JudgeSession
 from evaluation.languages import Language
 from evaluation.sample import Sample, read_contexts, read_text
-from evaluation.settings import read_votes
+from evaluation.settings import read_count, read_depth, read_number, read_votes
+
+MAX_QUESTIONS = 10
 
 
 def open_session(session: Session, parameters: Mapping[str, Any], language: Language) -> JudgeSession:
@@ -35,6 +37,20 @@ def read_sample(parameters: Mapping[str, Any], inputs: tuple[str, ...]) -> Sampl
     if "contexts" in inputs:
         fields["contexts"] = read_contexts(parameters.get("contexts"))
     return Sample(**fields)
+
+
+def read_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that metrics take.
+
+    Raises:
+        EvaluationError: invalid_setting.
+    """
+    weight = read_number(parameters.get("similarity_weight"), "similarity_weight", 0, 1)
+    return {
+        "depth": read_depth(parameters.get("depth")),
+        "question_count": read_count(parameters.get("question_count"), "question_count", 3, MAX_QUESTIONS),
+        **({} if weight is None else {"similarity_weight": weight}),
+    }
 
 
 def models_of(session: JudgeSession) -> dict[str, Any]:

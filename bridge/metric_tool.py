@@ -5,15 +5,13 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from bridge.edge import EvaluatorTool, Output
-from bridge.judging import about, open_session, read_sample
+from bridge.judging import about, open_session, read_options, read_sample
 from evaluation.errors import EvaluationError
 from evaluation.metrics import METRICS, evaluate_metric
 from evaluation.report.markdown import list_line, score_word, summary_line
 from evaluation.result import MetricResult, bounded
-from evaluation.settings import read_count, read_depth, read_threshold
+from evaluation.settings import read_threshold
 from evaluation.texts import Texts
-
-MAX_QUESTIONS = 10
 
 
 class MetricTool(EvaluatorTool):
@@ -24,10 +22,7 @@ class MetricTool(EvaluatorTool):
     def run(self, parameters: Mapping[str, Any], texts: Texts) -> Output:
         started = time.monotonic()
         threshold = read_threshold(parameters.get("threshold"))
-        options = {
-            "depth": read_depth(parameters.get("depth")),
-            "question_count": read_count(parameters.get("question_count"), "question_count", 3, MAX_QUESTIONS),
-        }
+        options = read_options(parameters)
         sample = read_sample(parameters, METRICS[self.metric].inputs)
         session = open_session(self.session, parameters, texts.language)
         result = evaluate_metric(self.metric, session, sample, options)

@@ -89,7 +89,9 @@ class DifyEmbedder:
             result = self._calls.text_embedding.invoke(model_config=self._config, texts=list(texts))
         except Exception as error:
             reason = failure(str(error))
-            raise (JudgeError(Reason.EMBEDDING_INVALID) if reason.reason is Reason.JUDGE_UNPARSEABLE else reason) from error
+            raise (
+                JudgeError(Reason.EMBEDDING_INVALID) if reason.reason is Reason.JUDGE_UNPARSEABLE else reason
+            ) from error
         usage = result.usage
         return result.embeddings, Charge(usage.total_tokens, 0, float(usage.total_price), usage.currency)
 

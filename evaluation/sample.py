@@ -60,10 +60,11 @@ _LIST_KEYS = ("result", "contexts", "retriever_resources", "documents")
 
 @dataclass(frozen=True)
 class Chunk:
-    """One retrieved text, with the title of its document ("" when unknown)."""
+    """One retrieved text, its document's title ("" when unknown), and every name and id that tells the document."""
 
     text: str
     title: str = ""
+    documents: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -201,9 +202,12 @@ def _chunk(item: object) -> Chunk | None:
         return Chunk(item) if item.strip() else None
     if isinstance(item, Mapping):
         text = next((item[key] for key in _TEXT_KEYS if isinstance(item.get(key), str)), "")
-        title = item.get("title")
         if text.strip():
-            return Chunk(text, title if isinstance(title, str) else "")
+            metadata = item.get("metadata")
+            sources = metadata if isinstance(metadata, Mapping) else item
+            names = (item.get("title"), sources.get("document_name"), sources.get("document_id"))
+            known = tuple(dict.fromkeys(name for name in names if isinstance(name, str) and name))
+            return Chunk(text, known[0] if known else "", known)
     return None
 
 

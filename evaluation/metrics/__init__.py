@@ -7,7 +7,7 @@ from typing import Any
 
 from evaluation.errors import EvaluationError, Reason
 from evaluation.judge import JudgeSession
-from evaluation.metrics import answer_relevancy, context_precision, context_recall, faithfulness
+from evaluation.metrics import answer_correctness, answer_relevancy, context_precision, context_recall, faithfulness
 from evaluation.result import MetricResult
 from evaluation.sample import Sample
 
@@ -41,6 +41,12 @@ METRICS: Mapping[str, Metric] = {
     ),
     context_precision.NAME: Metric(
         context_precision.VERSION, context_precision.evaluate, ("question", "reference", "contexts"), ("depth",)
+    ),
+    answer_correctness.NAME: Metric(
+        answer_correctness.VERSION,
+        answer_correctness.evaluate,
+        ("question", "answer", "reference"),
+        ("similarity_weight",),
     ),
 }
 

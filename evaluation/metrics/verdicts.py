@@ -13,6 +13,7 @@ from evaluation.result import MetricResult
 # More statements in one call than this, and judges begin to skip ids and to run out of output tokens.
 BATCH = 25
 BY_ID = Shape(JudgementOf, "verdicts")
+UNSUPPORTED_KINDS = ("contradicted", "absent")
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,13 @@ MISSING = Ruling(None, failure=EvaluationError(Reason.VERDICTS_MISSING))
 
 
 def ask_by_id(
-    session: JudgeSession, prompt: str, data: Mapping[str, object], key: str, items: Mapping[int, str]
+    session: JudgeSession,
+    prompt: str,
+    data: Mapping[str, object],
+    key: str,
+    items: Mapping[int, str],
+    *,
+    tries: int = 2,
 ) -> dict[int, Ruling]:
     """One ruling per item: those that the judge leaves out or answers with no valid verdict are asked about once more.
 
@@ -58,12 +65,13 @@ def ask_by_id(
         data: what the prompt needs besides the items.
         key: the name under which the items stand in the data.
         items: id -> text.
+        tries: 1 when the items were asked about before.
 
     Raises:
         EvaluationError: the first call failed. A failing second call leaves its items without a verdict.
     """
     rulings: dict[int, Ruling] = {}
-    for attempt in (1, 2):
+    for attempt in range(1, tries + 1):
         open_items = {number: text for number, text in items.items() if number not in rulings}
         if not open_items:
             break
@@ -76,7 +84,8 @@ def ask_by_id(
             return rulings | {number: Ruling(None, failure=error) for number in open_items}
         for item in reply.items:
             if item.id in open_items and item.id not in rulings:
-                rulings[item.id] = Ruling(item.verdict, item.reason, item.kind)
+                kind = item.kind if item.kind in UNSUPPORTED_KINDS and not item.verdict else ""
+                rulings[item.id] = Ruling(item.verdict, item.reason, kind)
     return {number: rulings.get(number, MISSING) for number in items}
 
 

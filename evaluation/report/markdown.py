@@ -16,7 +16,7 @@ GOOD, FAIR = 0.7, 0.5
 
 
 def finding(result: MetricResult, texts: Texts, *, quoted: bool = True) -> str:
-    """What the metric found, in words: what is wrong, quoted unless that is said elsewhere, or why there is no score."""
+    """What the metric found, in words: what is wrong (with quotes when `quoted`), or why there is no score."""
     reason = reason_sentence(result.reason, result.reason_values, texts)
     if result.score is None:
         return reason
@@ -66,7 +66,7 @@ def list_line(result: MetricResult, texts: Texts, threshold: float | None = None
 
 
 def quotes(texts: Texts, entries: Sequence[Mapping[str, Any]]) -> str:
-    """The entries' texts in quotation marks, the first three of them, with the kind of a claim that is not supported."""
+    """The first three entries' texts in quotation marks, with the kind of a claim that is not supported."""
     shown = [quote(texts, entry["text"]) + kind_of(texts, entry) for entry in entries[:QUOTES]]
     if len(entries) > QUOTES:
         shown.append(texts.get("more", count=len(entries) - QUOTES))

@@ -23,3 +23,14 @@ def bar(score: float) -> str:
     """Ten cells, filled in proportion; full only at 1 and empty only at 0."""
     filled = min(BAR_CELLS - (score < 1.0), max(int(score > 0.0), math.floor(score * BAR_CELLS + 0.5)))
     return "▰" * filled + "▱" * (BAR_CELLS - filled)
+
+
+def money(amount: float, currency: str) -> str:
+    """A price with two significant digits, and its sign where that is common.
+
+    >>> money(0.00213, "USD"), money(1.5, "USD"), money(0.02, "RMB")
+    ('$0.0021', '$1.50', '0.020 RMB')
+    """
+    digits = max(2, 1 - math.floor(math.log10(amount))) if amount > 0 else 2
+    text = f"{amount:.{digits}f}"
+    return f"${text}" if currency == "USD" else f"{text} {currency}"

@@ -1,0 +1,110 @@
+"""From the scores of one answer to the part of the chatbot to tune. The rules are data: diagnosis.toml."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from evaluation.errors import Reason
+from evaluation.result import MetricResult
+from evaluation.retrieval import DocumentScores
+
+# Where the user gave no threshold.
+DEFAULT_THRESHOLD = 0.7
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A rule that holds: its name, and the settings to change in the order to try them."""
+
+    name: str
+    settings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One entry of diagnosis.toml."""
+
+    name: str
+    when: Mapping[str, Any]
+    settings: tuple[str, ...]
+    alone: bool = False
+
+    def holds(self, facts: Mapping[str, Any]) -> bool:
+        return all(facts[key] in (value if isinstance(value, list) else [value]) for key, value in self.when.items())
+
+
+@cache
+def rules() -> tuple[Rule, ...]:
+    """The rules in the order in which they are tried."""
+    entries = tomllib.loads(Path(__file__).with_name("diagnosis.toml").read_text(encoding="utf-8"))["rule"]
+    return tuple(Rule(e["name"], e["when"], tuple(e["try"]), e.get("alone", False)) for e in entries)
+
+
+def diagnose(
+    results: Mapping[str, MetricResult],
+    *,
+    chunks: int,
+    thresholds: Mapping[str, float] | None = None,
+    documents: DocumentScores | None = None,
+) -> list[Finding]:
+    """What is wrong, the first thing to change first; [] when nothing is.
+
+    Args:
+        results: by metric name; metrics that were not asked for are left out.
+        chunks: how many chunks were retrieved.
+        thresholds: from which score on a metric is good; 0.7 where none is given.
+        documents: the comparison with the documents that the question table names.
+    """
+    facts = facts_of(results, chunks, thresholds or {}, documents)
+    findings: list[Finding] = []
+    for rule in rules():
+        if rule.holds(facts):
+            if rule.alone:
+                return [Finding(rule.name, rule.settings)]
+            findings.append(Finding(rule.name, rule.settings))
+    return findings
+
+
+def facts_of(
+    results: Mapping[str, MetricResult],
+    chunks: int,
+    thresholds: Mapping[str, float],
+    documents: DocumentScores | None,
+) -> dict[str, Any]:
+    """What the rules ask about; see diagnosis.toml."""
+    levels = {
+        name: _level(results.get(name), thresholds.get(name, DEFAULT_THRESHOLD))
+        for name in ("answer_relevancy", "faithfulness", "context_recall", "context_precision", "answer_correctness")
+    }
+    relevancy, faithfulness = results.get("answer_relevancy"), results.get("faithfulness")
+    claims = faithfulness.details.get("claims", []) if faithfulness else []
+    needs_contexts = any(name in results for name in ("faithfulness", "context_recall", "context_precision"))
+    return {
+        **levels,
+        "refusal": relevancy is not None and relevancy.reason is Reason.NONCOMMITTAL,
+        "contexts": "none" if needs_contexts and not chunks else "some",
+        "relevant": _relevant(results),
+        "contradicted": any(claim.get("kind") == "contradicted" for claim in claims),
+        "expected": "unknown" if documents is None else "found" if documents.recall == 1.0 else "missing",
+    }
+
+
+def _level(result: MetricResult | None, threshold: float) -> str:
+    if result is None or result.score is None:
+        return "none"
+    return "ok" if result.score >= threshold else "low"
+
+
+def _relevant(results: Mapping[str, MetricResult]) -> str:
+    """Whether any chunk helps: by the verdicts on chunks, else by a part of the reference that was found in them."""
+    entries: Sequence[Mapping[str, Any]] = []
+    for name, key in (("context_precision", "chunks"), ("context_recall", "parts")):
+        result = results.get(name)
+        if result is not None and result.score is not None:
+            entries = [*entries, *result.details.get(key, [])]
+    if not entries:
+        return "unknown"
+    return "some" if any(entry.get("verdict") == 1 for entry in entries) else "none"

@@ -1,0 +1,48 @@
+"""Context recall and context precision in one judge call, for the economy depth of evaluate_answer."""
+
+from evaluation.errors import EvaluationError
+from evaluation.judge import JudgeSession
+from evaluation.metrics import context_precision, context_recall
+from evaluation.metrics.verdicts import MISSING, Ruling, ask_by_id
+from evaluation.reply import JudgementOf, Shape
+from evaluation.result import MetricResult
+from evaluation.sample import Sample
+
+LISTS = (context_recall.PARTS, Shape(JudgementOf, "chunks"))
+
+
+def can_share(session: JudgeSession, sample: Sample) -> bool:
+    """Whether one call can do both: several votes or windows need each metric's own steps."""
+    size = sum(map(len, sample.contexts.texts))
+    return bool(sample.question and sample.reference and 0 < size <= session.window_characters and session.votes == 1)
+
+
+def evaluate_both(session: JudgeSession, sample: Sample) -> dict[str, MetricResult]:
+    """Both results by metric name, from one call; chunks that it leaves out are asked about once more.
+
+    Raises:
+        EvaluationError: the call failed, or its reply is not usable.
+    """
+    texts = dict(enumerate(sample.contexts.texts, start=1))
+    data = {
+        "question": sample.question,
+        "reference": sample.reference,
+        "contexts": [{"id": number, "text": text} for number, text in texts.items()],
+    }
+    parts_reply, chunks_reply = session.ask_for("retrieval.economy", data, LISTS)
+    parts = context_recall.settled(session, sample, parts_reply)
+    rulings: dict[int, Ruling] = {}
+    for item in chunks_reply.items:
+        if item.id in texts:
+            rulings.setdefault(item.id, Ruling(item.verdict, item.reason))
+    left_out = {number: text for number, text in texts.items() if number not in rulings}
+    if left_out:
+        data = {"question": sample.question, "reference": sample.reference}
+        try:
+            rulings |= ask_by_id(session, "precision.chunks", data, "contexts", left_out, tries=1)
+        except EvaluationError as error:
+            rulings |= {number: Ruling(None, failure=error) for number in left_out}
+    return {
+        context_recall.NAME: context_recall.result(*parts),
+        context_precision.NAME: context_precision.result(sample, [rulings.get(n, MISSING) for n in texts]),
+    }

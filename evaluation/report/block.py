@@ -1,0 +1,147 @@
+"""All metrics of one answer as a block of Markdown for the chat reply."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from evaluation.diagnosis import Finding
+from evaluation.report.escape import escape
+from evaluation.report.markdown import FAIR, GOOD, QUOTES, finding, kind_of, quote, quotes, score_word
+from evaluation.report.numbers import money, score_text
+from evaluation.result import MetricResult
+from evaluation.scorecard import Scorecard
+from evaluation.texts import Texts
+
+REASON_CHARACTERS = 80
+BREAKDOWN_ENTRIES = 30
+# The lists of a metric's details, and the word for each.
+_LISTS = ("claims", "parts", "chunks", "facts", "questions")
+_VERDICTS = {1: "✅", 0: "❌"}
+
+
+def block(card: Scorecard, texts: Texts, used: Mapping[str, Any]) -> str:
+    """The scores in a table, what is wrong, what to do next, the breakdown folded, and what it cost.
+
+    Args:
+        used: "judge" (the model's name) and "usage" as JudgeSession gives it.
+    """
+    sections = [_table(card, texts), _complaints(card, texts), next_step(card.findings, texts, bold=True)]
+    sections += [_breakdown(card, texts), _cost(used, texts)]
+    return "\n\n".join(section for section in sections if section)
+
+
+def summary_of(card: Scorecard, texts: Texts) -> str:
+    """Every score on one line, then the first thing to do."""
+    scores = [f"{texts.get(f'metrics.{name}')} {score_word(result, texts)}" for name, result in card.results.items()]
+    line = texts.get("separator").join(scores)
+    step = next_step(card.findings, texts)
+    if not step and card.telling is not None:
+        step = finding(card.telling, texts)
+    return texts.get("with_quotes", sentence=line, quotes=step) if step else line
+
+
+def next_step(findings: Sequence[Finding], texts: Texts, *, bold: bool = False) -> str:
+    """The first finding with the settings to change, in order; "" when nothing is wrong."""
+    if not findings:
+        return ""
+    sentence = sentence_of(findings[0], texts)
+    return f"**{texts.get('scorecard.next')}**: {sentence}" if bold else sentence
+
+
+def sentence_of(found: Finding, texts: Texts) -> str:
+    """A finding in words: the cause, then what to change in the order to try it."""
+    steps = [texts.get(f"settings_to_try.{name}") for name in found.settings]
+    words = texts.get("settings_to_try.first", step=steps[0])
+    words += "".join(texts.get("settings_to_try.then", step=step) for step in steps[1:])
+    return texts.get("settings_to_try.lead", cause=texts.get(f"diagnosis.{found.name}"), steps=words)
+
+
+def mark(result: MetricResult, threshold: float | None) -> str:
+    """Good, fair or bad against the threshold, or without one against 0.7 and 0.5."""
+    if result.score is None:
+        return ""
+    if threshold is not None:
+        return "✅" if result.score >= threshold else "❌"
+    return "✅" if result.score >= GOOD else "⚠️" if result.score >= FAIR else "❌"
+
+
+def _table(card: Scorecard, texts: Texts) -> str:
+    head = " | ".join(texts.get(f"scorecard.{name}") for name in ("metric", "score", "finding"))
+    rows = [f"| {head} |", "|---|---:|---|"]
+    for name, result in card.results.items():
+        score = f"{score_word(result, texts)} {mark(result, card.thresholds.get(name))}".strip()
+        rows.append(f"| {texts.get(f'metrics.{name}')} | {score} | {finding(result, texts, quoted=False)} |")
+    if card.documents is not None:
+        rows.append(
+            f"| {texts.get('documents.label')} | {score_text(card.documents.recall)} | {_documents(card, texts)} |"
+        )
+    return "\n".join(rows)
+
+
+def _documents(card: Scorecard, texts: Texts) -> str:
+    """Of the documents that should be found, how many were; beside the judged scores, without a judge."""
+    documents = card.documents
+    if documents is None:
+        return ""
+    missing, of = documents.missing, documents.expected
+    quoted = quotes(texts, [{"text": name} for name in missing])
+    if not documents.hit_rate:
+        return texts.get("documents.none", of=of, quotes=quoted)
+    rank = round(1 / documents.reciprocal_rank)
+    sentence = texts.get("documents.found", of=of, found=of - len(missing), rank=rank)
+    return texts.aside(sentence, texts.get("documents.missing", quotes=quoted)) if missing else sentence
+
+
+def _complaints(card: Scorecard, texts: Texts) -> str:
+    """What the answer should not say, and what was not retrieved: the first of each, with the judge's reason."""
+    lines = []
+    for name, key in (("faithfulness", "claims"), ("context_recall", "parts"), ("answer_correctness", "facts")):
+        entries = card.results[name].details.get(key, []) if name in card.results else []
+        lacking = [entry for entry in entries if entry["verdict"] == 0]
+        lines += [f"> ❌ {_entry(texts, entry)}" for entry in lacking[:QUOTES]]
+    return "\n>\n".join(dict.fromkeys(lines))
+
+
+def _entry(texts: Texts, entry: Mapping[str, Any]) -> str:
+    line = quote(texts, entry["text"]) + kind_of(texts, entry)
+    reason = escape(entry.get("reason", ""), REASON_CHARACTERS)
+    return f"{line} → {reason}" if reason else line
+
+
+def _breakdown(card: Scorecard, texts: Texts) -> str:
+    lines = [line for result in card.results.values() for line in _listed(result, texts)]
+    if not lines:
+        return ""
+    body = "\n".join(lines)
+    return f"<details><summary>{texts.get('scorecard.breakdown')}</summary>\n\n{body}\n\n</details>"
+
+
+def _listed(result: MetricResult, texts: Texts) -> Iterator[str]:
+    for key in _LISTS:
+        entries = result.details.get(key)
+        if not entries:
+            continue
+        yield f"- {texts.get(f'metrics.{result.metric}')}・{texts.get(f'scorecard.{key}')}"
+        for entry in entries[:BREAKDOWN_ENTRIES]:
+            yield f"  - {_verdict(entry, texts)} {_entry(texts, entry)}"
+        if len(entries) > BREAKDOWN_ENTRIES:
+            yield f"  - {texts.get('more', count=len(entries) - BREAKDOWN_ENTRIES)}"
+
+
+def _verdict(entry: Mapping[str, Any], texts: Texts) -> str:
+    if "similarity" in entry:
+        return "" if entry["similarity"] is None else score_text(max(0.0, entry["similarity"]))
+    return _VERDICTS.get(entry["verdict"], f"❔ {texts.get('scorecard.unjudged')}")
+
+
+def _cost(used: Mapping[str, Any], texts: Texts) -> str:
+    usage = used["usage"]
+    if not usage["judge_calls"]:
+        return ""
+    items = [
+        texts.get("scorecard.judged_by", model=escape(used["judge"], 60)),
+        texts.get("scorecard.calls", calls=usage["judge_calls"]),
+        texts.get("scorecard.tokens", tokens=usage["total_tokens"]),
+    ]
+    if usage["price"]:
+        items.append(money(usage["price"], usage["currency"]))
+    return f"<sub>{'・'.join(items)}</sub>"

@@ -1,0 +1,5 @@
+from bridge import metric_tool
+
+
+class AnswerCorrectness(metric_tool.MetricTool):
+    metric = "answer_correctness"
