@@ -34,7 +34,11 @@ def read_manifest(root: Path = ROOT) -> dict[str, Any]:
 def packed_files(root: Path = ROOT) -> list[str]:
     """Paths below root that .difyignore leaves in, with forward slashes, sorted."""
     ignored = pathspec.GitIgnoreSpec.from_lines((root / ".difyignore").read_text(encoding="utf-8").splitlines())
-    return sorted(ignored.match_tree_files(root, negate=True))
+    # The top level first, so that .venv and the like are not walked through.
+    kept = [entry for entry in root.iterdir() if not ignored.match_file(entry.name + "/" * entry.is_dir())]
+    paths = [path for entry in kept for path in (entry.rglob("*") if entry.is_dir() else [entry]) if path.is_file()]
+    names = [path.relative_to(root).as_posix() for path in paths]
+    return sorted(name for name in names if not ignored.match_file(name))
 
 
 def build(folder: Path, root: Path = ROOT) -> Path:
