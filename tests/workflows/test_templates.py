@@ -1,7 +1,9 @@
 """The templates as documents: what Studio, an importer and a newcomer get."""
 
+import copy
 import json
 import re
+from functools import cache
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
@@ -34,9 +36,14 @@ LABELS = {"ja": "ja_JP", "en": "en_US"}
 type Document = dict[str, Any]
 
 
-def read(name: str) -> Document:
+@cache
+def parsed(name: str) -> Document:
     document: Document = yaml.safe_load((ROOT / "workflows" / name).read_text(encoding="utf-8"))
     return document
+
+
+def read(name: str) -> Document:
+    return copy.deepcopy(parsed(name))
 
 
 @pytest.fixture(params=FILES)
