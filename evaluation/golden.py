@@ -33,10 +33,17 @@ csv.field_size_limit(MAX_TABLE_CHARACTERS)
 
 @dataclass(frozen=True)
 class Row:
-    """A question with its reference ("" when it has none) and the table's other cells by column name."""
+    """A row of the table.
+
+    Attributes:
+        reference: "" when it has none.
+        documents: the cell that names the documents which hold the answer, "" without one.
+        others: the further cells by column name.
+    """
 
     question: str
     reference: str = ""
+    documents: str = ""
     others: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -108,9 +115,10 @@ def table_of(records: Sequence[Sequence[str]]) -> Table:
         names, body = [cell.strip() for cell in records[0]], records[1:]
         question = header.index("question")
         reference = _best_reference(names)
+        documents = header.index("documents") if "documents" in header else None
     else:
         names, body = [str(number) for number in range(1, width + 1)], records
-        question, reference = 0, 1
+        question, reference, documents = 0, 1, None
         if width < 2:
             raise EvaluationError(Reason.TABLE_UNREADABLE)
     rows, unreadable = [], 0
@@ -121,11 +129,16 @@ def table_of(records: Sequence[Sequence[str]]) -> Table:
         if not cells[question]:
             unreadable += 1
             continue
-        others = {name: cells[i] for i, name in enumerate(names) if i not in {question, reference} and name}
-        rows.append(Row(cells[question], cells[reference] if reference is not None else "", others))
+        used = {question, reference, documents}
+        others = {name: cells[i] for i, name in enumerate(names) if i not in used and name}
+        rows.append(Row(cells[question], _at(cells, reference), _at(cells, documents), others))
     if not rows:
         raise EvaluationError(Reason.TABLE_UNREADABLE)
     return Table(tuple(rows), unreadable)
+
+
+def _at(cells: Sequence[str], column: int | None) -> str:
+    return "" if column is None else cells[column]
 
 
 def _fitted(cells: list[str], width: int) -> list[str]:

@@ -16,7 +16,7 @@ from devhost.package import PLACEHOLDERS
 
 ROOT = Path(__file__).parent.parent
 LANGUAGES = ("en_US", "ja_JP", "zh_Hans")
-METRICS = ("answer_relevancy", "faithfulness", "context_recall", "context_precision")
+METRICS = ("answer_relevancy", "faithfulness", "context_recall", "context_precision", "answer_correctness")
 METRIC_FORM = ["model", "language", "threshold", "votes"]
 METRIC_OUTPUTS = {
     "score": "number",
@@ -35,16 +35,36 @@ PARAMETERS = {
     "faithfulness": ["question*", "answer*", "contexts*", *METRIC_FORM, "depth"],
     "context_recall": ["question*", "reference", "contexts*", *METRIC_FORM, "depth"],
     "context_precision": ["question*", "reference", "contexts*", *METRIC_FORM, "depth"],
+    "answer_correctness": [
+        *("question*", "answer*", "reference", "model", "embedding_model"),
+        *(*METRIC_FORM[1:], "similarity_weight"),
+    ],
+    "evaluate_answer": [
+        *("question*", "answer*", "contexts*", "reference", "documents"),
+        *("model", "embedding_model", "metrics", "depth", "language", "threshold"),
+        *(f"{metric}_threshold" for metric in METRICS),
+        *("votes", "question_count"),
+    ],
 }
 OUTPUTS = dict.fromkeys(METRICS, METRIC_OUTPUTS) | {
     "reference_lookup": {
         "reference": "string",
         "found": "boolean",
+        "documents": "string",
         "matched_question": "string",
         "similarity": "number",
         "status": "string",
         "reason": "string",
         "summary": "string",
+        "details": "object",
+    },
+    "evaluate_answer": {
+        **dict.fromkeys(METRICS, "number"),
+        "status": "string",
+        "reason": "string",
+        "passed": "boolean",
+        "summary": "string",
+        "diagnosis": "string",
         "details": "object",
     },
     "judge_settings": {
@@ -61,6 +81,7 @@ OPTIONS = {
     "language": ["auto", "ja", "en", "zh"],
     "votes": ["1", "3", "5"],
     "depth": ["economy", "standard", "careful"],
+    "metrics": ["four", "four_and_correctness", "answer", "retrieval"],
 }
 KANJI = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 KANA = re.compile(r"[\u3041-\u30ff]")
@@ -206,7 +227,7 @@ def test_the_optional_judge_model_is_described_alike_in_all_metrics() -> None:
 
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_inputs_are_wired_and_settings_are_chosen(name: str) -> None:
-    wired = {"question", "answer", "reference", "contexts", "golden"}
+    wired = {"question", "answer", "reference", "contexts", "golden", "documents"}
 
     for entry in TOOLS[name]["parameters"]:
         assert entry["form"] == ("llm" if entry["name"] in wired else "form")
@@ -219,9 +240,8 @@ def test_parameter_types_are_those_that_dify_hands_over(name: str) -> None:
         "contexts": "array",
         "model": "model-selector",
         "embedding_model": "model-selector",
-        "threshold": "number",
-        "min_similarity": "number",
-        "question_count": "number",
+        **dict.fromkeys(("threshold", *(f"{metric}_threshold" for metric in METRICS)), "number"),
+        **dict.fromkeys(("min_similarity", "question_count", "similarity_weight"), "number"),
         "workspace_default": "boolean",
     } | dict.fromkeys(OPTIONS, "select")
     scopes = {"model": "llm", "embedding_model": "text-embedding"}
@@ -244,6 +264,8 @@ def test_select_options_are_complete_and_hold_their_default(name: str) -> None:
     [
         ("answer_relevancy", "question_count", 1, 10, 3),
         ("faithfulness", "threshold", 0, 1, None),
+        ("evaluate_answer", "faithfulness_threshold", 0, 1, None),
+        ("answer_correctness", "similarity_weight", 0, 1, None),
         ("reference_lookup", "min_similarity", 0, 1, None),
     ],
 )

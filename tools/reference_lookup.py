@@ -46,6 +46,7 @@ def _output(
         {
             "reference": reference,
             "found": bool(reference),
+            "documents": match.row.documents if match.row else "",
             "matched_question": match.row.question if match.row else "",
             "similarity": match.similarity,
             "status": status_of(error),
