@@ -23,7 +23,7 @@ def judge(model_server: ScriptedModelServer) -> ScriptedModelServer:
 
 @pytest.fixture
 def run(plugin: PluginProcess) -> Run:
-    """Calls a tool with an ordinary sample in a language and the changes named, and checks the contract of its output."""
+    """Calls a tool with an ordinary sample in a language, changed as named, and checks its output's contract."""
 
     def call(tool: str, spoken: str = "ja", app_id: str | None = "app-1", **changes: Any) -> ToolOutput:
         return invoke(plugin, tool, sample(spoken, **changes), app_id)

@@ -87,13 +87,15 @@ def data_of(request: Request) -> dict[str, Any]:
     return value
 
 
-def verdicts(values: Mapping[int, Any] | Any, listed: str = "statements") -> Callable[[Request], dict[str, Any]]:
+def verdicts(
+    values: Mapping[int, Any] | Any, listed: str = "statements", reason: str = "理由"
+) -> Callable[[Request], dict[str, Any]]:
     """Answers each id that is asked about with its value, or all with the same one."""
 
     def reply(request: Request) -> dict[str, Any]:
         ids = [item["id"] for item in data_of(request)[listed]]
         chosen = values if isinstance(values, Mapping) else dict.fromkeys(ids, values)
-        return {"verdicts": [{"id": n, "reason": "理由", "verdict": chosen[n]} for n in ids if n in chosen]}
+        return {"verdicts": [{"id": n, "reason": reason, "verdict": chosen[n]} for n in ids if n in chosen]}
 
     return reply
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from devhost.daemon import PluginProcess
-from devhost.dify_side import DifySide, ModelServer, ReverseCall, Storage
+from devhost.dify_side import DifySide, ModelServer, ReverseCall, ReverseCallError, Storage
 from evaluation.errors import Reason
 from tests.model_server import Failure, HttpError, ScriptedModelServer
 from tests.tools.conftest import Run
@@ -126,8 +126,8 @@ PATHS = [
     Path(METRICS, "failed", Reason.MODEL_UNAUTHORIZED, every_prompt(HttpError(401, {"error": {"message": "key"}}))),
     Path(METRICS, "failed", Reason.MODEL_NOT_FOUND, every_prompt(HttpError(404, {"error": {"message": "no model"}}))),
     Path(METRICS, "failed", Reason.MODEL_ERROR, every_prompt(HttpError(400, {"error": {"message": "odd"}}))),
-    Path(("answer_relevancy",), "failed", Reason.EMBEDDING_INVALID, embedding(lambda texts: [[0.0] * 3 for _ in texts])),
-    Path(LOOKUP, "failed", Reason.EMBEDDING_INVALID, embedding(lambda texts: [[0.0] for _ in texts]), {
+    Path(("answer_relevancy",), "failed", Reason.EMBEDDING_INVALID, embedding(lambda texts: [[0.0]] * len(texts))),
+    Path(LOOKUP, "failed", Reason.EMBEDDING_INVALID, embedding(lambda texts: [[0.0]] * len(texts)), {
         "golden": "質問\t参照\n休みの日数\t十日\n",
     }),
     Path(LOOKUP, "failed", Reason.NO_TABLE, changes={"golden": " \n"}),
@@ -223,8 +223,6 @@ def test_a_judge_without_an_answer_in_time_is_a_timeout(
 
 def refuse(words: str) -> Callable[[ReverseCall], Any]:
     def handler(_: ReverseCall) -> Any:
-        from devhost.dify_side import ReverseCallError
-
         raise ReverseCallError(words)
 
     return handler

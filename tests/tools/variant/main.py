@@ -1,4 +1,4 @@
-"""The plugin as it is, but with 1.5 s for a tool call, a context_recall that exits and a context_precision that breaks."""
+"""The plugin with 1.5 s for a tool call, a context_recall that exits and a context_precision that breaks."""
 
 import dataclasses
 import sys
