@@ -12,6 +12,7 @@ from evaluation.metrics import METRICS, context_precision, context_recall, evalu
 from evaluation.result import MetricResult, Status
 from evaluation.retrieval import DocumentScores, score_documents
 from evaluation.sample import Sample
+from evaluation.settings import invalid_setting
 
 # In the order in which they are shown.
 FOUR = ("faithfulness", "answer_relevancy", "context_recall", "context_precision")
@@ -83,9 +84,7 @@ def read_metrics(value: object) -> tuple[str, ...]:
     names = value if isinstance(value, (list, tuple)) else str(value).replace("、", ",").split(",")
     chosen = {str(name).strip() for name in names}
     if not chosen or not chosen <= METRICS.keys():
-        raise EvaluationError(
-            Reason.INVALID_SETTING, field="metrics", value=str(value)[:40], low="four", high="four_and_correctness"
-        )
+        raise invalid_setting("metrics", value, "four", "four_and_correctness")
     return tuple(name for name in PRESETS["four_and_correctness"] if name in chosen)
 
 

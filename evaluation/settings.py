@@ -27,9 +27,7 @@ def read_number(value: object, name: str, low: float, high: float) -> float | No
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         number = float(value)
     if number is None or not low <= number <= high:
-        raise EvaluationError(
-            Reason.INVALID_SETTING, field=name, value=str(value)[:40], low=f"{low:g}", high=f"{high:g}"
-        )
+        raise invalid_setting(name, value, f"{low:g}", f"{high:g}")
     return number
 
 
@@ -44,7 +42,7 @@ def read_count(value: object, name: str, default: int, high: int) -> int:
     if number is None:
         return default
     if number != int(number):
-        raise EvaluationError(Reason.INVALID_SETTING, field=name, value=str(value)[:40], low="1", high=str(high))
+        raise invalid_setting(name, value, "1", str(high))
     return int(number)
 
 
@@ -52,7 +50,7 @@ def read_votes(value: object) -> int:
     """1, 3 or 5; 1 when it was left empty."""
     votes = read_count(value, "votes", 1, max(VOTES))
     if votes not in VOTES:
-        raise EvaluationError(Reason.INVALID_SETTING, field="votes", value=str(value)[:40], low="1", high="5")
+        raise invalid_setting("votes", value, "1", "5")
     return votes
 
 
@@ -60,6 +58,12 @@ def read_depth(value: object) -> Depth:
     """economy, standard or careful; standard when it was left empty."""
     if value in DEPTHS:
         return value
-    if value in {None, ""}:
+    if value is None or value == "":
         return "standard"
-    raise EvaluationError(Reason.INVALID_SETTING, field="depth", value=str(value)[:40], low="economy", high="careful")
+    raise invalid_setting("depth", value, "economy", "careful")
+
+
+def invalid_setting(name: str, value: object, low: str, high: str) -> EvaluationError:
+    """The error for a setting that can't be `value`; what is no text and no number is not shown."""
+    shown = str(value)[:40] if isinstance(value, (str, int, float)) else "…"
+    return EvaluationError(Reason.INVALID_SETTING, field=name, value=shown, low=low, high=high)

@@ -17,7 +17,7 @@ def failing(reason: Reason, **values: object) -> JudgeError:
 
 
 class ScriptedJudge:
-    """Answers by the prompt's name; a list is used up one reply a call, its last one repeats; a callable gets the data."""
+    """Answers by the prompt's name: a list is used up, its last reply repeats; a callable gets the data."""
 
     name = "scripted"
 

@@ -1,4 +1,4 @@
-"""Every case of what Ragas 0.4.3 returned for given verdicts and vectors, through our metrics: equal at 1e-12, or listed below."""
+"""Every case of what Ragas 0.4.3 returned for given verdicts, through our metrics: equal at 1e-12, or listed below."""
 
 import json
 import math

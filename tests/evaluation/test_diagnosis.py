@@ -1,0 +1,192 @@
+"""Every rule of diagnosis.toml, with scores and the sentence."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from evaluation.diagnosis import diagnose, rules
+from evaluation.errors import EvaluationError, Reason
+from evaluation.report.block import next_step, sentence_of
+from evaluation.result import MetricResult
+from evaluation.retrieval import DocumentScores
+from evaluation.texts import load_texts
+
+FOUND = DocumentScores(1.0, 1.0, 1.0, (), 1)
+NOT_FOUND = DocumentScores(0.0, 0.0, 0.0, ("a.md",), 1)
+KEYS = {"context_precision": "chunks", "context_recall": "parts", "faithfulness": "claims"}
+
+
+def results(
+    refusal: bool = False, relevant: int = 1, kind: str = "", **scores: float | None
+) -> dict[str, MetricResult]:
+    """Results with these scores; `relevant` is the verdict on the chunks, `kind` that of an unsupported claim."""
+    made = {}
+    for name, score in scores.items():
+        if score is None:
+            made[name] = MetricResult.without_score(name, "1", EvaluationError(Reason.NO_REFERENCE))
+            continue
+        entries: list[Mapping[str, Any]] = [{"verdict": relevant if name != "faithfulness" else 0, "kind": kind}]
+        made[name] = MetricResult(name, "1", "scored", score, details={KEYS[name]: entries} if name in KEYS else {})
+    if refusal:
+        made["answer_relevancy"] = MetricResult("answer_relevancy", "1", "scored", 0.0, Reason.NONCOMMITTAL)
+    return made
+
+
+GOOD = {"faithfulness": 1.0, "answer_relevancy": 0.9, "context_recall": 1.0, "context_precision": 1.0}
+
+CASES: list[tuple[str, dict[str, MetricResult], dict[str, Any], str]] = [
+    (
+        "nothing_retrieved_refused",
+        results(refusal=True, context_recall=0.0, context_precision=0.0),
+        {"chunks": 0},
+        "検索結果が空でした。資料がないため答えなかったのは正しい動作です。まず、知識検索ノードで",
+    ),
+    (
+        "nothing_retrieved",
+        results(faithfulness=0.0, answer_relevancy=0.9, context_recall=0.0, context_precision=0.0),
+        {"chunks": 0},
+        "検索結果が空なのに、資料にないことを答えています。"
+        "まず、知識検索ノードでナレッジが選ばれているかを確認する。次に、「スコア閾値」を下げる",
+    ),
+    (
+        "refused_although_found",
+        results(refusal=True, context_recall=1.0, context_precision=1.0),
+        {},
+        "資料は検索できているのに、答えていません。まず、LLM ノードのプロンプトの断り方の指示をゆるめ",
+    ),
+    (
+        "refused_rightly_missing_document",
+        results(refusal=True, relevant=0, context_recall=0.0, context_precision=0.0),
+        {},
+        "答えの載った資料が検索されていません。ナレッジにない可能性があります（答えなかったのは正しい動作です）。"
+        "まず、ナレッジにその内容のドキュメントがあるか",
+    ),
+    (
+        "refused_rightly_missed_part",
+        results(refusal=True, context_recall=0.5, context_precision=1.0),
+        {},
+        "資料の一部しか検索できていません（答えなかったのは正しい動作です）。まず、「トップ K」を増やす",
+    ),
+    ("refused_unknown", results(refusal=True, context_recall=None), {}, "回答していません。参照（正解）があれば"),
+    (
+        "right_without_documents",
+        results(**{**GOOD, "faithfulness": 0.0, "answer_correctness": 1.0}),
+        {},
+        "回答は正しいものの、検索された資料にもとづいていません。"
+        "まず、LLM ノードのプロンプトに「資料に書かれていることだけで答える」を加える",
+    ),
+    (
+        "document_not_retrieved",
+        results(relevant=0, **{**GOOD, "context_recall": 0.0}),
+        {"documents": NOT_FOUND},
+        "見つかるべき文書が検索されていません。まず、ナレッジの「検索方法」を「ハイブリッド検索」にする",
+    ),
+    (
+        "missing_document",
+        results(relevant=0, **{**GOOD, "context_recall": 0.0, "context_precision": 0.0}),
+        {},
+        "答えの載った資料が検索されていません。ナレッジにない可能性があります。まず、ナレッジにその内容のドキュメント",
+    ),
+    (
+        "wrong_chunk_of_document",
+        results(relevant=0, **{**GOOD, "context_recall": 0.0, "context_precision": 0.0}),
+        {"documents": FOUND},
+        "正しい文書は見つかっていますが、答えの載ったチャンクが検索されていません。まず、「トップ K」を増やす",
+    ),
+    (
+        "missed_part",
+        results(**{**GOOD, "context_recall": 0.5}),
+        {},
+        "必要な資料の一部が検索されていません。"
+        "まず、「トップ K」を増やす。次に、「スコア閾値」を下げる。次に、ナレッジの「検索方法」を",
+    ),
+    (
+        "irrelevant_chunks_above",
+        results(**{**GOOD, "context_precision": 0.33}),
+        {},
+        "関連のないチャンクが上位にあります。まず、「Rerank モデル」を設定する。次に、「トップ K」を減らす",
+    ),
+    (
+        "contradicts_documents",
+        results(kind="contradicted", **{**GOOD, "faithfulness": 0.5}),
+        {},
+        "資料と食い違う内容を答えています。まず、LLM ノードのプロンプトに「数字や条件は資料のとおりに書く」を加え",
+    ),
+    (
+        "made_up",
+        results(kind="absent", **{**GOOD, "faithfulness": 0.5}),
+        {},
+        "資料にない内容を答えています。まず、LLM ノードのプロンプトに「資料に書かれていることだけで答える」を加える",
+    ),
+    (
+        "made_up_for_lack_of_documents",
+        results(**{**GOOD, "faithfulness": 0.3, "context_recall": 0.3}),
+        {},
+        "足りない資料を推測で補っています。まず、LLM ノードのプロンプトに「資料にないことは、分からないと答える」を加える",
+    ),
+    (
+        "off_the_question",
+        results(**{**GOOD, "answer_relevancy": 0.4}),
+        {},
+        "資料には沿っていますが、質問に答えていません。まず、LLM ノードのプロンプトに「最初に質問への答えを書く」を加える",
+    ),
+    (
+        "incomplete_answer",
+        results(**{**GOOD, "answer_correctness": 0.4}),
+        {},
+        "資料はそろっていますが、回答に抜けや誤りがあります。まず、LLM ノードのプロンプトに「条件や例外も漏らさず答える」を加える",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "scores", "options", "sentence"), CASES, ids=[case[0] for case in CASES])
+def test_rule(name: str, scores: dict[str, MetricResult], options: dict[str, Any], sentence: str) -> None:
+    findings = diagnose(scores, **{"chunks": 3, **options})
+    assert name in [found.name for found in findings]
+    found = next(found for found in findings if found.name == name)
+    assert sentence_of(found, load_texts("ja")).startswith(sentence)
+    # All but the rules that add to another one's finding come first.
+    assert name == "made_up_for_lack_of_documents" or findings[0].name == name
+
+
+def test_every_rule_has_a_case() -> None:
+    assert [case[0] for case in CASES] == [rule.name for rule in rules()]
+
+
+def test_nothing_is_said_when_nothing_is_wrong() -> None:
+    assert diagnose(results(**GOOD), chunks=3) == []
+    assert diagnose(results(**GOOD, answer_correctness=0.9), chunks=3, documents=FOUND) == []
+    assert next_step([], load_texts("ja")) == ""
+
+
+def test_nothing_is_said_where_nothing_was_scored() -> None:
+    failed = {name: MetricResult.without_score(name, "1", EvaluationError(Reason.TIMEOUT)) for name in GOOD}
+    assert diagnose(failed, chunks=3) == []
+
+
+def test_without_a_reference_the_answer_is_still_diagnosed() -> None:
+    scores = results(kind="absent", faithfulness=0.2, answer_relevancy=0.9, context_recall=None, context_precision=None)
+    assert [found.name for found in diagnose(scores, chunks=3)] == ["made_up"]
+
+
+def test_the_users_threshold_decides_what_is_low() -> None:
+    scores = results(**{**GOOD, "context_precision": 0.75})
+    assert diagnose(scores, chunks=3) == []
+    findings = diagnose(scores, chunks=3, thresholds={"context_precision": 0.8})
+    assert [found.name for found in findings] == ["irrelevant_chunks_above"]
+
+
+def test_metrics_that_need_no_chunks_say_nothing_of_missing_ones() -> None:
+    assert diagnose(results(answer_relevancy=0.9), chunks=0) == []
+
+
+@pytest.mark.parametrize("language", ["ja", "en", "zh"])
+def test_every_sentence_of_every_rule_reads_in_each_language(language: Any) -> None:
+    texts = load_texts(language)
+    for _, scores, options, _ in CASES:
+        for found in diagnose(scores, **{"chunks": 3, **options}):
+            sentence = sentence_of(found, texts)
+            assert sentence.count(texts.get("settings_to_try.first", step="")) >= 1
+            assert not re.search(r"[{}]|None", sentence)
