@@ -1,8 +1,7 @@
 """Every rule of diagnosis.toml, with scores and the sentence."""
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,6 +11,9 @@ from evaluation.report.block import next_step, sentence_of
 from evaluation.result import MetricResult
 from evaluation.retrieval import DocumentScores
 from evaluation.texts import load_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 FOUND = DocumentScores(1.0, 1.0, 1.0, (), 1)
 NOT_FOUND = DocumentScores(0.0, 0.0, 0.0, ("a.md",), 1)
@@ -47,8 +49,10 @@ CASES: list[tuple[str, dict[str, MetricResult], dict[str, Any], str]] = [
         "nothing_retrieved",
         results(faithfulness=0.0, answer_relevancy=0.9, context_recall=0.0, context_precision=0.0),
         {"chunks": 0},
-        "検索結果が空なのに、資料にないことを答えています。"
-        "まず、知識検索ノードでナレッジが選ばれているかを確認する。次に、「スコア閾値」を下げる",
+        (
+            "検索結果が空なのに、資料にないことを答えています。"
+            "まず、知識検索ノードでナレッジが選ばれているかを確認する。次に、「スコア閾値」を下げる"
+        ),
     ),
     (
         "refused_although_found",
@@ -60,8 +64,10 @@ CASES: list[tuple[str, dict[str, MetricResult], dict[str, Any], str]] = [
         "refused_rightly_missing_document",
         results(refusal=True, relevant=0, context_recall=0.0, context_precision=0.0),
         {},
-        "答えの載った資料が検索されていません。ナレッジにない可能性があります（答えなかったのは正しい動作です）。"
-        "まず、ナレッジにその内容のドキュメントがあるか",
+        (
+            "答えの載った資料が検索されていません。ナレッジにない可能性があります（答えなかったのは正しい動作です）。"
+            "まず、ナレッジにその内容のドキュメントがあるか"
+        ),
     ),
     (
         "refused_rightly_missed_part",
@@ -74,8 +80,10 @@ CASES: list[tuple[str, dict[str, MetricResult], dict[str, Any], str]] = [
         "right_without_documents",
         results(**{**GOOD, "faithfulness": 0.0, "answer_correctness": 1.0}),
         {},
-        "回答は正しいものの、検索された資料にもとづいていません。"
-        "まず、LLM ノードのプロンプトに「資料に書かれていることだけで答える」を加える",
+        (
+            "回答は正しいものの、検索された資料にもとづいていません。"
+            "まず、LLM ノードのプロンプトに「資料に書かれていることだけで答える」を加える"
+        ),
     ),
     (
         "document_not_retrieved",
@@ -99,8 +107,10 @@ CASES: list[tuple[str, dict[str, MetricResult], dict[str, Any], str]] = [
         "missed_part",
         results(**{**GOOD, "context_recall": 0.5}),
         {},
-        "必要な資料の一部が検索されていません。"
-        "まず、「トップ K」を増やす。次に、「スコア閾値」を下げる。次に、ナレッジの「検索方法」を",
+        (
+            "必要な資料の一部が検索されていません。"
+            "まず、「トップ K」を増やす。次に、「スコア閾値」を下げる。次に、ナレッジの「検索方法」を"
+        ),
     ),
     (
         "irrelevant_chunks_above",
@@ -124,19 +134,19 @@ CASES: list[tuple[str, dict[str, MetricResult], dict[str, Any], str]] = [
         "made_up_for_lack_of_documents",
         results(**{**GOOD, "faithfulness": 0.3, "context_recall": 0.3}),
         {},
-        "足りない資料を推測で補っています。まず、LLM ノードのプロンプトに「資料にないことは、分からないと答える」を加える",
+        "足りない資料を推測で補っています。まず、LLM ノードのプロンプトに「資料にないことは、分からないと",
     ),
     (
         "off_the_question",
         results(**{**GOOD, "answer_relevancy": 0.4}),
         {},
-        "資料には沿っていますが、質問に答えていません。まず、LLM ノードのプロンプトに「最初に質問への答えを書く」を加える",
+        "資料には沿っていますが、質問に答えていません。まず、LLM ノードのプロンプトに「最初に質問への答えを書く」",
     ),
     (
         "incomplete_answer",
         results(**{**GOOD, "answer_correctness": 0.4}),
         {},
-        "資料はそろっていますが、回答に抜けや誤りがあります。まず、LLM ノードのプロンプトに「条件や例外も漏らさず答える」を加える",
+        "資料はそろっていますが、回答に抜けや誤りがあります。まず、LLM ノードのプロンプトに「条件や例外も漏らさず",
     ),
 ]
 
