@@ -1,0 +1,1 @@
+"""`python -m devhost.demo`: the chatflow template run for three questions, its replies shown as in a chat."""
