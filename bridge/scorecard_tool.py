@@ -8,7 +8,7 @@ from bridge.edge import EvaluatorTool, Output
 from bridge.judging import about, open_session, read_options, read_sample
 from evaluation.errors import EvaluationError
 from evaluation.metrics import METRICS
-from evaluation.report.block import block, sentence_of, summary_of
+from evaluation.report.block import block, failure_line, sentence_of, summary_of
 from evaluation.report.markdown import reason_sentence, score_word
 from evaluation.result import bounded, status_of
 from evaluation.retrieval import read_documents
@@ -41,7 +41,7 @@ class ScorecardTool(EvaluatorTool):
 
     def failed(self, error: EvaluationError, texts: Texts) -> Output:
         sentence = reason_sentence(error.reason, error.values, texts)
-        summary = texts.get("with_quotes", sentence=texts.get("scorecard.summary_failed"), quotes=sentence)
+        summary = failure_line(sentence, texts)
         variables = _variables(Scorecard({}), texts, {})
         status = {"status": status_of(error), "reason": error.reason.value, "summary": summary}
         return Output(f"- {summary}", variables | status)

@@ -81,7 +81,9 @@ def facts_of(
     }
     relevancy, faithfulness = results.get("answer_relevancy"), results.get("faithfulness")
     claims = faithfulness.details.get("claims", []) if faithfulness else []
-    needs_contexts = any(name in results for name in ("faithfulness", "context_recall", "context_precision"))
+    # Where nothing could be judged, nothing is known of the retrieval either: the wiring is what is wrong.
+    judged = any(result.score is not None or result.reason is Reason.NO_CLAIMS for result in results.values())
+    needs_contexts = judged and any(name in results for name in ("faithfulness", "context_recall", "context_precision"))
     return {
         **levels,
         "refusal": relevancy is not None and relevancy.reason is Reason.NONCOMMITTAL,

@@ -17,6 +17,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 _TRUE = {"1", "1.0", "true", "yes", "y", "はい", "是", "支持", "supported"}
 _FALSE = {"0", "0.0", "false", "no", "n", "いいえ", "否", "不支持", "不是", "unsupported"}
 _CLOSERS = {"{": "}", "[": "]"}
+# Replies are two or three deep; what goes deeper is babble, and repairing it takes minutes.
+_DEEPEST = 12
 # What may close a string that a quote opened: judges mix straight and typographic ones.
 _QUOTES = {'"': '"”＂', "“": '”"', "”": '”"', "＂": '＂"', "'": "'’", "‘": "’'"}
 _STRAIGHT = str.maketrans("“”＂", '"""')
@@ -231,13 +233,15 @@ def _values(text: str) -> list[tuple[object, bool]]:
             found.clear()
             continue
         if token.startswith("<"):
-            end = text.casefold().find("</" + token[1:].casefold(), position)
-            if end < 0:
+            end = re.compile("</" + token[1:], re.IGNORECASE).search(text, position)
+            if end is None:
                 break
-            position = end
+            position = end.start()
             continue
         try:
-            value, position = decoder.raw_decode(text, start)
+            # From a slice, because a decoder's error counts all lines before it: seconds over a long reply in brackets.
+            value, length = decoder.raw_decode(text[start:])
+            position = start + length
             found.append((value, False))
         except (ValueError, RecursionError):
             segment = _segment(text, start)
@@ -287,7 +291,7 @@ class _Segment:
 
 
 def _segment(text: str, start: int) -> _Segment | None:
-    """The stretch of broken JSON that begins at `start`, its brackets closed; None when it is only prose in brackets.
+    """The stretch of broken JSON that begins at `start`, its brackets closed; None when it is prose or babble in brackets.
 
     Its text is empty when it was cut off inside its only element: what is left of that must not be read.
     """
@@ -300,6 +304,8 @@ def _segment(text: str, start: int) -> _Segment | None:
             position += 1
         elif brackets.read(text[position], text[position + 1 : position + 100], position + 1):
             return _Segment(text[start : position + 1].translate(_FULL_WIDTH), position + 1, cut=False)
+        if brackets.depth > _DEEPEST:
+            return None
         position += 1
     return brackets.closed(text, start)
 
@@ -315,6 +321,10 @@ class _Brackets:
         self.quote = ""
         self._open: list[str] = []
         self._safe_end, self._safe_open = 0, list[str]()
+
+    @property
+    def depth(self) -> int:
+        return len(self._open)
 
     def read(self, char: str, rest: str, end: int) -> bool:
         """Takes the next character, what follows it and the position behind it; True when it closes the whole."""

@@ -56,6 +56,13 @@ class Scorecard:
         return ranked[0] if ranked else None
 
     @property
+    def common_failure(self) -> MetricResult | None:
+        """The one result that stands for all when nothing has a score, for the same reason."""
+        results = list(self.results.values())
+        reasons = {(result.reason, tuple(result.reason_values.items())) for result in results}
+        return results[0] if len(reasons) == 1 and all(result.score is None for result in results) else None
+
+    @property
     def passed(self) -> bool | None:
         """Whether every score reaches its threshold; None without thresholds, or when a judged one could not be told.
 

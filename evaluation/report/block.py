@@ -24,27 +24,36 @@ def block(card: Scorecard, texts: Texts, used: Mapping[str, Any]) -> str:
     Args:
         used: "judge" (the model's name) and "usage" as JudgeSession gives it.
     """
-    sections = [_table(card, texts), _complaints(card, texts), next_step(card.findings, texts, bold=True)]
+    if card.common_failure is not None:
+        return f"- {failure_line(finding(card.common_failure, texts), texts)}"
+    sections = [_table(card, texts), _complaints(card, texts), _next_step(card.findings, texts)]
     sections += [_breakdown(card, texts), _cost(used, texts)]
     return "\n\n".join(section for section in sections if section)
 
 
 def summary_of(card: Scorecard, texts: Texts) -> str:
-    """Every score on one line, then the first thing to do."""
+    """Every score on one line, then what is wrong."""
+    if card.common_failure is not None:
+        return failure_line(finding(card.common_failure, texts), texts)
     scores = [f"{texts.get(f'metrics.{name}')} {score_word(result, texts)}" for name, result in card.results.items()]
     line = texts.get("separator").join(scores)
-    step = next_step(card.findings, texts)
-    if not step and card.telling is not None:
-        step = finding(card.telling, texts)
-    return texts.get("with_quotes", sentence=line, quotes=step) if step else line
+    if card.findings:
+        return texts.get("with_quotes", sentence=line, quotes=texts.get(f"diagnosis.{card.findings[0].name}"))
+    return texts.get("with_quotes", sentence=line, quotes=finding(card.telling, texts)) if card.telling else line
 
 
-def next_step(findings: Sequence[Finding], texts: Texts, *, bold: bool = False) -> str:
-    """The first finding with the settings to change, in order; "" when nothing is wrong."""
+def failure_line(sentence: str, texts: Texts) -> str:
+    """That nothing could be evaluated, and why."""
+    return texts.get("with_quotes", sentence=texts.get("scorecard.summary_failed"), quotes=sentence)
+
+
+def _next_step(findings: Sequence[Finding], texts: Texts) -> str:
+    """The first finding with the settings to change, in the order to try them; "" when nothing is wrong."""
     if not findings:
         return ""
-    sentence = sentence_of(findings[0], texts)
-    return f"**{texts.get('scorecard.next')}**: {sentence}" if bold else sentence
+    lead = f"**{texts.get('scorecard.next')}**: {texts.get(f'diagnosis.{findings[0].name}')}"
+    steps = [f"{n}. {texts.get(f'settings_to_try.{name}')}" for n, name in enumerate(findings[0].settings, start=1)]
+    return "\n".join([lead, "", *steps])
 
 
 def sentence_of(found: Finding, texts: Texts) -> str:
@@ -86,9 +95,11 @@ def _documents(card: Scorecard, texts: Texts) -> str:
     quoted = quotes(texts, [{"text": name} for name in missing])
     if not documents.hit_rate:
         return texts.get("documents.none", of=of, quotes=quoted)
-    rank = round(1 / documents.reciprocal_rank)
-    sentence = texts.get("documents.found", of=of, found=of - len(missing), rank=rank)
-    return texts.aside(sentence, texts.get("documents.missing", quotes=quoted)) if missing else sentence
+    sentence = texts.get("documents.found", of=of, found=of - len(missing))
+    remarks = [texts.get("documents.rank", rank=round(1 / documents.reciprocal_rank))]
+    if missing:
+        remarks.append(texts.get("documents.missing", quotes=quoted))
+    return texts.aside(sentence, texts.get("separator").join(remarks))
 
 
 def _complaints(card: Scorecard, texts: Texts) -> str:
@@ -120,7 +131,7 @@ def _listed(result: MetricResult, texts: Texts) -> Iterator[str]:
         entries = result.details.get(key)
         if not entries:
             continue
-        yield f"- {texts.get(f'metrics.{result.metric}')}・{texts.get(f'scorecard.{key}')}"
+        yield f"- {texts.get(f'metrics.{result.metric}')} / {texts.get(f'scorecard.{key}')}"
         for entry in entries[:BREAKDOWN_ENTRIES]:
             yield f"  - {_verdict(entry, texts)} {_entry(texts, entry)}"
         if len(entries) > BREAKDOWN_ENTRIES:
@@ -144,4 +155,4 @@ def _cost(used: Mapping[str, Any], texts: Texts) -> str:
     ]
     if usage["price"]:
         items.append(money(usage["price"], usage["currency"]))
-    return f"<sub>{'・'.join(items)}</sub>"
+    return f"<sub>{texts.get('dot').join(items)}</sub>"

@@ -54,15 +54,20 @@ def summary_line(result: MetricResult, texts: Texts) -> str:
     return f"{texts.get(f'metrics.{result.metric}')} {score_word(result, texts)}{mark}{finding(result, texts)}"
 
 
-def list_line(result: MetricResult, texts: Texts, threshold: float | None = None) -> str:
-    """The tool's `text`: one list item, so that several tools' lines stack under one another."""
+def list_line(result: MetricResult, texts: Texts, threshold: float | None = None, dropped: int = 0) -> str:
+    """The tool's `text`: one list item, so that several tools' lines stack under one another.
+
+    Args:
+        dropped: chunks that were left out because they hold no text.
+    """
     head = f"- **{texts.get(f'metrics.{result.metric}')} {score_word(result, texts)}**"
     if result.score is not None:
         head += f" {bar(result.score)}"
         if threshold is not None:
             name = "passed" if result.score >= threshold else "not_passed"
             head += f" {texts.get(name, threshold=score_text(threshold))}"
-    return f"{head} {finding(result, texts)}"
+    line = f"{head} {finding(result, texts)}"
+    return texts.aside(line, texts.get("dropped_chunks", count=dropped)) if dropped else line
 
 
 def quotes(texts: Texts, entries: Sequence[Mapping[str, Any]]) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from evaluation.diagnosis import diagnose, rules
 from evaluation.errors import EvaluationError, Reason
-from evaluation.report.block import next_step, sentence_of
+from evaluation.report.block import sentence_of
 from evaluation.result import MetricResult
 from evaluation.retrieval import DocumentScores
 from evaluation.texts import load_texts
@@ -53,6 +53,12 @@ CASES: list[tuple[str, dict[str, MetricResult], dict[str, Any], str]] = [
             "検索結果が空なのに、資料にないことを答えています。"
             "まず、知識検索ノードでナレッジが選ばれているかを確認する。次に、「スコア閾値」を下げる"
         ),
+    ),
+    (
+        "nothing_retrieved_unknown",
+        results(context_recall=0.0, context_precision=0.0),
+        {"chunks": 0},
+        "検索結果が空でした。まず、知識検索ノードでナレッジが選ばれているかを確認する",
     ),
     (
         "refused_although_found",
@@ -168,12 +174,12 @@ def test_every_rule_has_a_case() -> None:
 def test_nothing_is_said_when_nothing_is_wrong() -> None:
     assert diagnose(results(**GOOD), chunks=3) == []
     assert diagnose(results(**GOOD, answer_correctness=0.9), chunks=3, documents=FOUND) == []
-    assert next_step([], load_texts("ja")) == ""
 
 
 def test_nothing_is_said_where_nothing_was_scored() -> None:
     failed = {name: MetricResult.without_score(name, "1", EvaluationError(Reason.TIMEOUT)) for name in GOOD}
     assert diagnose(failed, chunks=3) == []
+    assert diagnose(failed, chunks=0) == []
 
 
 def test_without_a_reference_the_answer_is_still_diagnosed() -> None:
