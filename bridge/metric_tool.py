@@ -26,9 +26,8 @@ class MetricTool(EvaluatorTool):
         sample = read_sample(parameters, METRICS[self.metric].inputs)
         session = open_session(self.session, parameters, texts.language)
         result = evaluate_metric(self.metric, session, sample, options)
-        return _output(
-            result, texts, threshold, {**about(session, sample), "seconds": round(time.monotonic() - started, 3)}
-        )
+        used = {**about(session, sample), "seconds": round(time.monotonic() - started, 3)}
+        return _output(result, texts, threshold, used)
 
     def failed(self, error: EvaluationError, texts: Texts) -> Output:
         result = MetricResult.without_score(self.metric, METRICS[self.metric].version, error)
@@ -36,9 +35,12 @@ class MetricTool(EvaluatorTool):
 
 
 def _output(result: MetricResult, texts: Texts, threshold: float | None, context: Mapping[str, Any]) -> Output:
+    contexts = context.get("contexts", {})
+    # Nothing but empty items is an empty retrieval, which the result says itself.
+    dropped = contexts["dropped"] if contexts.get("chunks") else 0
     details = {"metric": result.metric, "version": result.version, **result.details, **context}
     return Output(
-        list_line(result, texts, threshold),
+        list_line(result, texts, threshold, dropped),
         {
             "score": result.score,
             "score_text": score_word(result, texts),
