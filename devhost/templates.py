@@ -5,69 +5,117 @@
 
 A template is the document that Dify's Studio exports: DSL 0.3.1, which every Dify from 1.7 on imports. It names no
 knowledge, no model and no secret, and three things are left to choose: the knowledge, the LLM node's model and the
-judge model in the judge_settings node.
+judge model in the judge_settings node. The templates differ in what scores the answer: a node for each metric, or one
+node for all.
 """
 
 import argparse
-import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-TEXTS = Path(__file__).parent / "template_texts"
-WORKFLOWS = Path(__file__).parents[1] / "workflows"
+from devhost.flow_nodes import declared_tools
+from devhost.template_nodes import (
+    CONTEXTS,
+    MAIN_ROW,
+    QUESTION,
+    Node,
+    Place,
+    answer_data,
+    column,
+    edge,
+    knowledge_data,
+    llm_data,
+    mixed,
+    node,
+    note,
+    tool_node,
+)
+
+ROOT = Path(__file__).parents[1]
+TEXTS = ROOT / "devhost" / "template_texts"
+WORKFLOWS = ROOT / "workflows"
 LANGUAGES = ("ja", "en")
-PROVIDER = "rag-evaluator-team/rag_evaluator/rag_evaluator"
 DSL_VERSION = "0.3.1"
-METRICS = ("answer_relevancy", "faithfulness", "context_recall", "context_precision")
-
-# Studio's own sizes, in canvas pixels: a node is 244 wide, and columns 300 apart leave room for the arrows.
-NODE_WIDTH = 244
-FIRST_COLUMN = 80
-COLUMN_STEP = 300
-MAIN_ROW = 282
-METRIC_ROW_STEP = 220
-
-QUESTION = "{{#sys.query#}}"
-ANSWER = "{{#llm.text#}}"
-REFERENCE = "{{#lookup.reference#}}"
-CONTEXTS = ["knowledge", "result"]
-
-type Node = dict[str, Any]
+EVALUATOR_ROW_STEP = 220
 
 
 @dataclass(frozen=True)
-class Place:
-    """A node's top left corner and height on the canvas, in pixels."""
+class Template:
+    """What the templates differ in besides their texts.
 
-    x: int
-    y: int
-    height: int
+    Attributes:
+        evaluators: the tool of each node that scores the answer, by the node's id.
+        note_height: of the note on what to do after importing, in canvas pixels.
+    """
+
+    evaluators: Mapping[str, str]
+    note_height: int
+
+    @property
+    def reads_documents(self) -> bool:
+        """Whether a tool takes the documents that should be found, so that the sample table needs their column."""
+        return any("documents" in inputs_of(tool) for tool in self.evaluators.values())
 
 
-def column(index: int) -> int:
-    """The x of a column, counted from 0."""
-    return FIRST_COLUMN + COLUMN_STEP * index
+def inputs_of(tool: str) -> list[str]:
+    """The names of a tool's parameters that Studio shows as input variables."""
+    return [item["name"] for item in declared_tools(ROOT)[tool]["parameters"] if item["form"] == "llm"]
 
 
-def read_texts(language: str) -> dict[str, Any]:
-    """The texts of one language ("ja" or "en"), with the sample table under the key `golden`."""
+def defaults_of(tool: str) -> dict[str, Any]:
+    """A tool's settings at their defaults, as Studio writes them when the node is added."""
+    parameters = declared_tools(ROOT)[tool]["parameters"]
+    return {item["name"]: item["default"] for item in parameters if item["form"] == "form" and "default" in item}
+
+
+METRICS = ("answer_relevancy", "faithfulness", "context_recall", "context_precision")
+TEMPLATES: Mapping[str, Template] = {
+    "scored": Template({metric: metric for metric in METRICS}, 260),
+    "scorecard": Template({"evaluate": "evaluate_answer"}, 300),
+}
+
+# What the tools' inputs are connected to, by parameter name.
+INPUTS: Mapping[str, Mapping[str, Any]] = {
+    "question": mixed(QUESTION),
+    "answer": mixed("{{#llm.text#}}"),
+    "reference": mixed("{{#lookup.reference#}}"),
+    "documents": mixed("{{#lookup.documents#}}"),
+    "contexts": {"type": "variable", "value": CONTEXTS},
+}
+
+
+class _ExportDumper(yaml.SafeDumper):
+    """Writes a value that several nodes share in each of them, as an export does, instead of anchors."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML's signature
+        return True
+
+
+def read_texts(template: str, language: str) -> dict[str, Any]:
+    """The texts of one template in one language ("ja" or "en"), with the sample table under the key `golden`."""
     texts: dict[str, Any] = yaml.safe_load((TEXTS / f"{language}.yaml").read_text(encoding="utf-8"))
-    texts["golden"] = (TEXTS / f"golden_{language}.tsv").read_text(encoding="utf-8").rstrip("\n")
-    return texts
+    own = texts.pop("templates")[template]
+    table = (TEXTS / f"golden_{language}.tsv").read_text(encoding="utf-8").splitlines()
+    rows = [row.split("\t") for row in table]
+    columns = 3 if TEMPLATES[template].reads_documents else 2
+    golden = "\n".join("\t".join(row[:columns]) for row in rows)
+    return {**texts, **own, "golden": golden}
 
 
-def render(language: str) -> str:
+def render(template: str, language: str) -> str:
     """One template as YAML text, in the layout that Dify's own export has."""
-    return yaml.dump(document(read_texts(language)), allow_unicode=True)
+    return yaml.dump(
+        document(TEMPLATES[template], read_texts(template, language)), Dumper=_ExportDumper, allow_unicode=True
+    )
 
 
-def document(texts: dict[str, Any]) -> dict[str, Any]:
+def document(template: Template, texts: Mapping[str, Any]) -> dict[str, Any]:
     """One template as the mapping that Dify imports."""
     return {
         "app": {
@@ -88,8 +136,8 @@ def document(texts: dict[str, Any]) -> dict[str, Any]:
             "environment_variables": [],
             "features": features(texts),
             "graph": {
-                "edges": edges(),
-                "nodes": nodes(texts) + notes(texts),
+                "edges": edges(template.evaluators),
+                "nodes": nodes(template.evaluators, texts) + notes(template.note_height, texts),
                 "viewport": {"x": 20, "y": 160, "zoom": 0.55},
             },
             "rag_pipeline_variables": [],
@@ -97,7 +145,7 @@ def document(texts: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def features(texts: dict[str, Any]) -> dict[str, Any]:
+def features(texts: Mapping[str, Any]) -> dict[str, Any]:
     """The chat's features: an opening statement with two questions to click, and the sources under the reply."""
     return {
         "file_upload": {"enabled": False},
@@ -111,245 +159,82 @@ def features(texts: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def nodes(texts: dict[str, Any]) -> list[Node]:
+def nodes(evaluators: Mapping[str, str], texts: Mapping[str, Any]) -> list[Node]:
     """The executable nodes, in the order in which they run."""
     titles = texts["titles"]
     built = [
         node("start", Place(column(0), MAIN_ROW, 54), titles, {"type": "start", "variables": []}),
         node("knowledge", Place(column(1), MAIN_ROW, 54), titles, knowledge_data()),
         node("llm", Place(column(2), MAIN_ROW, 90), titles, llm_data(texts["system_prompt"])),
-        node("reply", Place(column(3), MAIN_ROW, 106), titles, answer_data(ANSWER)),
+        node("reply", Place(column(3), MAIN_ROW, 106), titles, answer_data("{{#llm.text#}}")),
         tool_node(
             "judge_settings",
             "judge_settings",
-            Place(column(4), MAIN_ROW, 116),
+            (column(4), MAIN_ROW),
             texts,
             inputs={},
             # This tool reads no text from which "auto" could tell the language.
-            settings={"workspace_default": False, "language": texts["language"]},
+            settings=defaults_of("judge_settings") | {"language": texts["language"]},
         ),
         tool_node(
             "lookup",
             "reference_lookup",
-            Place(column(5), MAIN_ROW, 90),
+            (column(5), MAIN_ROW),
             texts,
             inputs={"question": mixed(QUESTION), "golden": mixed(texts["golden"])},
-            settings={"language": "auto"},
+            settings=defaults_of("reference_lookup"),
         ),
     ]
-    top = MAIN_ROW - METRIC_ROW_STEP * (len(METRICS) - 1) // 2
-    for row, metric in enumerate(METRICS):
-        place = Place(column(6), top + METRIC_ROW_STEP * row, 142)
-        built.append(tool_node(metric, metric, place, texts, *metric_parameters(metric)))
-    # Only the tools' `text` is shown: in a streamed chat Dify loses a tool's other outputs at random.
-    scores = "\n\n---\n\n" + "\n".join(f"{{{{#{metric}.text#}}}}" for metric in METRICS)
-    built.append(node("scores", Place(column(7), MAIN_ROW, 180), titles, answer_data(scores)))
+    top = MAIN_ROW - EVALUATOR_ROW_STEP * (len(evaluators) - 1) // 2
+    for row, (node_id, tool) in enumerate(evaluators.items()):
+        inputs = {name: INPUTS[name] for name in inputs_of(tool)}
+        corner = (column(6), top + EVALUATOR_ROW_STEP * row)
+        built.append(tool_node(node_id, tool, corner, texts, inputs, defaults_of(tool)))
+    # Only the tools' `text` is shown: in a streamed chat Dify loses a tool's other outputs at random. The empty lines
+    # keep the rule from making a heading of the reply's last line.
+    scores = "\n\n---\n\n" + "\n".join(f"{{{{#{node_id}.text#}}}}" for node_id in evaluators)
+    built.append(node("scores", Place(column(7), MAIN_ROW, 72 + 27 * len(evaluators)), titles, answer_data(scores)))
     return built
 
 
-def metric_parameters(metric: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The inputs and the settings of one metric's node."""
-    settings: dict[str, Any] = {"language": "auto", "votes": "1"}
-    if metric == "answer_relevancy":
-        return {"question": mixed(QUESTION), "answer": mixed(ANSWER)}, settings | {"question_count": 3}
-    judged = {"answer": mixed(ANSWER)} if metric == "faithfulness" else {"reference": mixed(REFERENCE)}
-    inputs = {"question": mixed(QUESTION)} | judged | {"contexts": {"type": "variable", "value": CONTEXTS}}
-    return inputs, settings | {"depth": "standard"}
-
-
-def node(node_id: str, place: Place, titles: dict[str, str], data: dict[str, Any]) -> Node:
-    """One node as Studio exports it."""
-    return {
-        "data": {"desc": "", "selected": False, "title": titles[node_id], **data},
-        "height": place.height,
-        "id": node_id,
-        "position": {"x": place.x, "y": place.y},
-        "positionAbsolute": {"x": place.x, "y": place.y},
-        "sourcePosition": "right",
-        "targetPosition": "left",
-        "type": "custom",
-        "width": NODE_WIDTH,
-        "zIndex": 0,
-    }
-
-
-def knowledge_data() -> dict[str, Any]:
-    """The Knowledge Retrieval node without a knowledge base.
-
-    No `reranking_mode`: with one, Studio's checklist asks for a rerank model or weights; without, it fills in the
-    weights when the user chooses the knowledge.
-    """
-    return {
-        "dataset_ids": [],
-        "metadata_filtering_mode": "disabled",
-        "multiple_retrieval_config": {"reranking_enable": False, "score_threshold": None, "top_k": 4},
-        "query_attachment_selector": [],
-        "query_variable_selector": ["sys", "query"],
-        "retrieval_mode": "multiple",
-        "type": "knowledge-retrieval",
-    }
-
-
-def llm_data(system_prompt: str) -> dict[str, Any]:
-    """The LLM node without a model and without memory."""
-    return {
-        "context": {"enabled": True, "variable_selector": CONTEXTS},
-        "model": {"completion_params": {"temperature": 0}, "mode": "chat", "name": "", "provider": ""},
-        "prompt_config": {"jinja2_variables": []},
-        "prompt_template": [
-            {"id": "system", "role": "system", "text": system_prompt},
-            {"id": "user", "role": "user", "text": QUESTION},
-        ],
-        "structured_output_enabled": False,
-        "type": "llm",
-        "variables": [],
-        "vision": {"enabled": False},
-    }
-
-
-def answer_data(text: str) -> dict[str, Any]:
-    """An Answer node that shows `text`."""
-    return {"answer": text, "type": "answer", "variables": []}
-
-
-def mixed(text: str) -> dict[str, Any]:
-    """A tool's text field that may hold variables."""
-    return {"type": "mixed", "value": text}
-
-
-def tool_node(
-    node_id: str,
-    tool: str,
-    place: Place,
-    texts: dict[str, Any],
-    inputs: dict[str, Any],
-    settings: dict[str, Any],
-) -> Node:
-    """A node of one of this plugin's tools; `inputs` are {type, value} pairs, `settings` plain values."""
-    data = {
-        "is_team_authorization": True,
-        "plugin_unique_identifier": None,
-        "provider_id": PROVIDER,
-        "provider_name": PROVIDER,
-        "provider_type": "builtin",
-        "tool_configurations": {name: {"type": "constant", "value": value} for name, value in settings.items()},
-        "tool_description": texts["descriptions"][node_id],
-        "tool_label": texts["titles"][node_id],
-        "tool_name": tool,
-        "tool_node_version": "2",
-        "tool_parameters": inputs,
-        "type": "tool",
-    }
-    return node(node_id, place, texts["titles"], data)
-
-
-def edges() -> list[dict[str, Any]]:
-    """A chain up to the reference lookup, then the four metrics side by side, then the scores."""
-    chain = ["start", "knowledge", "llm", "reply", "judge_settings", "lookup"]
-    pairs = list(pairwise(chain))
-    pairs += [("lookup", metric) for metric in METRICS] + [(metric, "scores") for metric in METRICS]
+def edges(evaluators: Mapping[str, str]) -> list[dict[str, Any]]:
+    """A chain up to the reference lookup, then what scores the answer side by side, then the scores."""
+    pairs = list(pairwise(["start", "knowledge", "llm", "reply", "judge_settings", "lookup"]))
+    pairs += [("lookup", node_id) for node_id in evaluators] + [(node_id, "scores") for node_id in evaluators]
     return [edge(source, target) for source, target in pairs]
 
 
-NODE_TYPES = {
-    "start": "start",
-    "knowledge": "knowledge-retrieval",
-    "llm": "llm",
-    "reply": "answer",
-    "scores": "answer",
-}
-
-
-def edge(source: str, target: str) -> dict[str, Any]:
-    """One connection as Studio exports it."""
-    return {
-        "data": {
-            "isInIteration": False,
-            "isInLoop": False,
-            "sourceType": NODE_TYPES.get(source, "tool"),
-            "targetType": NODE_TYPES.get(target, "tool"),
-        },
-        "id": f"{source}-source-{target}-target",
-        "source": source,
-        "sourceHandle": "source",
-        "target": target,
-        "targetHandle": "target",
-        "type": "custom",
-        "zIndex": 0,
-    }
-
-
-def notes(texts: dict[str, Any]) -> list[Node]:
+def notes(height: int, texts: Mapping[str, Any]) -> list[Node]:
     """The two notes on the canvas: what to do after importing (above the chain), why memory is off (under the LLM)."""
-    written = texts["notes"]
+    above = Place(column(0), MAIN_ROW - 40 - height, height)
+    below = Place(column(2), MAIN_ROW + 180, 150)
     return [
-        note("note_after_import", Place(column(0), MAIN_ROW - 300, 260), 640, "blue", written["after_import"]),
-        note("note_memory", Place(column(2), MAIN_ROW + 180, 150), 360, "yellow", written["memory"]),
+        note("note_after_import", above, 640, "blue", texts["after_import"]),
+        note("note_memory", below, 360, "yellow", texts["why_memory_is_off"]),
     ]
 
 
-def note(node_id: str, place: Place, width: int, theme: str, text: dict[str, Any]) -> Node:
-    """One note as Studio exports it; its text is the state of a Lexical editor, as JSON."""
-    return {
-        "data": {
-            "author": "RAG Evaluator",
-            "desc": "",
-            "height": place.height,
-            "selected": False,
-            "showAuthor": False,
-            "text": json.dumps(lexical(text["title"], text["lines"]), ensure_ascii=False, separators=(",", ":")),
-            "theme": theme,
-            "title": "",
-            "type": "",
-            "width": width,
-        },
-        "height": place.height,
-        "id": node_id,
-        "position": {"x": place.x, "y": place.y},
-        "positionAbsolute": {"x": place.x, "y": place.y},
-        "sourcePosition": "right",
-        "targetPosition": "left",
-        "type": "custom-note",
-        "width": width,
-        "zIndex": 0,
-    }
-
-
-def lexical(title: str, lines: Sequence[str]) -> dict[str, Any]:
-    """A Lexical document: the title in bold, then one paragraph a line."""
-    bold = 1
-    paragraphs = [paragraph(title, bold), *(paragraph(line, 0) for line in lines)]
-    return {"root": {**LEXICAL_BLOCK, "children": paragraphs, "type": "root"}}
-
-
-LEXICAL_BLOCK = {"direction": "ltr", "format": "", "indent": 0, "version": 1}
-
-
-def paragraph(text: str, text_format: int) -> dict[str, Any]:
-    """One paragraph of one text run; `text_format` is Lexical's bit field (1 is bold)."""
-    run = {"detail": 0, "format": text_format, "mode": "normal", "style": "", "text": text}
-    run |= {"type": "text", "version": 1}
-    return {**LEXICAL_BLOCK, "children": [run], "textFormat": text_format, "textStyle": "", "type": "paragraph"}
+def files() -> dict[str, str]:
+    """The content of every template by its file's name."""
+    names = {pair: read_texts(*pair)["file"] for pair in product(TEMPLATES, LANGUAGES)}
+    return {name: render(*pair) for pair, name in names.items()}
 
 
 def stale(folder: Path = WORKFLOWS) -> list[str]:
     """The template files in `folder` that are missing or differ from what the generator writes."""
-    names = []
-    for language in LANGUAGES:
-        path = folder / read_texts(language)["file"]
-        if not path.exists() or path.read_text(encoding="utf-8") != render(language):
-            names.append(path.name)
-    return names
+    paths = {folder / name: content for name, content in files().items()}
+    return [
+        path.name for path, content in paths.items() if not path.exists() or path.read_text(encoding="utf-8") != content
+    ]
 
 
 def write(folder: Path = WORKFLOWS) -> list[Path]:
     """Write every template; returns the paths."""
     folder.mkdir(exist_ok=True)
     paths = []
-    for language in LANGUAGES:
-        path = folder / read_texts(language)["file"]
-        path.write_text(render(language), encoding="utf-8", newline="\n")
-        paths.append(path)
+    for name, content in files().items():
+        paths.append(folder / name)
+        paths[-1].write_text(content, encoding="utf-8", newline="\n")
     return paths
 
 

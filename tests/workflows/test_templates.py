@@ -15,6 +15,7 @@ from devhost import templates
 from devhost.chatflow import choose
 from devhost.flow_nodes import declared_tools
 from devhost.knowledge import KnowledgeBase
+from evaluation.golden import Row, read_table
 from tests.workflows.dsl import (
     SYSTEM_VARIABLES,
     TOOL_OUTPUTS,
@@ -28,12 +29,25 @@ from tests.workflows.dsl import (
 
 ROOT = Path(__file__).parents[2]
 EXPORT = Path(__file__).parent / "data" / "newcomer_skeleton.yml"
-FILES = ("rag_chat_scored.yml", "rag_chat_scored_en.yml")
+PAIRS = (
+    ("rag_chat_scored.yml", "rag_chat_scored_en.yml"),
+    ("rag_chat_scorecard.yml", "rag_chat_scorecard_en.yml"),
+)
+FILES = [name for pair in PAIRS for name in pair]
 TOOLS = declared_tools(ROOT)
-LANGUAGES = {"rag_chat_scored.yml": "ja", "rag_chat_scored_en.yml": "en"}
 LABELS = {"ja": "ja_JP", "en": "en_US"}
+METRICS = ["answer_relevancy", "faithfulness", "context_recall", "context_precision"]
 
 type Document = dict[str, Any]
+
+
+def language_of(name: str) -> str:
+    return "en" if name.endswith("_en.yml") else "ja"
+
+
+def evaluators_of(name: str) -> list[str]:
+    """The ids of the nodes that score the answer."""
+    return ["evaluate"] if "scorecard" in name else METRICS
 
 
 @cache
@@ -61,14 +75,16 @@ def test_the_files_are_what_the_generator_writes() -> None:
 
 
 def test_the_generator_names_missing_and_changed_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert templates.stale(tmp_path) == list(FILES)
-    japanese, english = templates.write(tmp_path)
+    assert templates.stale(tmp_path) == FILES
+    paths = templates.write(tmp_path)
+    assert [path.name for path in paths] == FILES
     assert templates.stale(tmp_path) == []
-    english.write_text(english.read_text(encoding="utf-8") + "\n", encoding="utf-8")
-    assert templates.stale(tmp_path) == [english.name]
+    changed, removed = paths[1:3]
+    changed.write_text(changed.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    removed.unlink()
+    assert templates.stale(tmp_path) == [changed.name, removed.name]
     assert templates.main(["--check"]) == 0
     assert capsys.readouterr().out == ""
-    assert japanese.name == "rag_chat_scored.yml"
 
 
 def test_the_checklist_here_is_the_one_that_studio_showed_for_an_exported_chatflow() -> None:
@@ -95,6 +111,7 @@ def test_the_version_is_a_text_so_that_importers_from_1_7_on_take_it(document: D
 def test_the_layout_of_the_text_is_that_of_an_export(name: str) -> None:
     text = (ROOT / "workflows" / name).read_text(encoding="utf-8")
     assert yaml.dump(yaml.safe_load(text), allow_unicode=True) == text
+    assert re.findall(r": [&*]id\d+$", text, re.MULTILINE) == []
     exported = EXPORT.read_text(encoding="utf-8")
     assert yaml.dump(yaml.safe_load(exported), allow_unicode=True) == exported
 
@@ -138,16 +155,15 @@ def test_every_edge_joins_two_nodes_and_names_their_types(document: Document) ->
         assert edge["data"]["targetType"] == nodes[target]["type"]
 
 
-def test_the_four_metrics_run_side_by_side_between_the_lookup_and_the_scores(document: Document) -> None:
+def test_what_scores_the_answer_stands_between_the_lookup_and_the_scores(name: str, document: Document) -> None:
     edges = {(edge["source"], edge["target"]) for edge in graph_of(document)["edges"]}
-    chain = ["start", "knowledge", "llm", "reply", "judge_settings", "lookup"]
-    metrics = ["answer_relevancy", "faithfulness", "context_recall", "context_precision"]
-    expected = set(pairwise(chain))
-    expected |= {("lookup", metric) for metric in metrics} | {(metric, "scores") for metric in metrics}
+    expected = set(pairwise(["start", "knowledge", "llm", "reply", "judge_settings", "lookup"]))
+    for node_id in evaluators_of(name):
+        expected |= {("lookup", node_id), (node_id, "scores")}
     assert edges == expected
 
 
-def test_every_reference_means_an_output_of_an_earlier_node(document: Document) -> None:
+def test_every_reference_means_an_output_of_an_earlier_node(name: str, document: Document) -> None:
     nodes = data_by_id(document)
     seen = set()
     for node_id, data in nodes.items():
@@ -158,28 +174,31 @@ def test_every_reference_means_an_output_of_an_earlier_node(document: Document) 
                 assert source in ancestors(document, node_id), (node_id, source)
                 assert path[0] in outputs_of(nodes[source], TOOLS), (node_id, source, path)
             seen.add((node_id, source, *path))
-    assert ("knowledge", "sys", "query") in seen
-    assert ("context_recall", "lookup", "reference") in seen
-    assert ("context_precision", "knowledge", "result") in seen
+    *_, last = evaluators_of(name)
+    assert {("knowledge", "sys", "query"), (last, "lookup", "reference"), (last, "knowledge", "result")} <= seen
 
 
-def test_answers_show_the_reply_and_of_every_metric_its_text_only(document: Document) -> None:
+def test_answers_show_the_reply_and_of_what_scored_it_the_text_only(name: str, document: Document) -> None:
     nodes = data_by_id(document)
     assert nodes["reply"]["answer"] == "{{#llm.text#}}"
-    shown = list(references(nodes["scores"]["answer"]))
-    assert shown == [
-        ("answer_relevancy", "text"),
-        ("faithfulness", "text"),
-        ("context_recall", "text"),
-        ("context_precision", "text"),
-    ]
+    shown = [f"{{{{#{node_id}.text#}}}}" for node_id in evaluators_of(name)]
+    # Empty lines around the rule: it makes no heading of the reply, and a table can begin after it.
+    assert nodes["scores"]["answer"] == "\n\n---\n\n" + "\n".join(shown)
 
 
-def test_the_retrieval_result_is_wired_as_a_variable(document: Document) -> None:
+def test_inputs_are_wired_by_their_names_and_the_retrieval_result_as_a_variable(name: str, document: Document) -> None:
+    expected = {
+        "question": {"type": "mixed", "value": "{{#sys.query#}}"},
+        "answer": {"type": "mixed", "value": "{{#llm.text#}}"},
+        "contexts": {"type": "variable", "value": ["knowledge", "result"]},
+        "reference": {"type": "mixed", "value": "{{#lookup.reference#}}"},
+        "documents": {"type": "mixed", "value": "{{#lookup.documents#}}"},
+    }
     nodes = data_by_id(document)
-    for metric in ("faithfulness", "context_recall", "context_precision"):
-        wired = nodes[metric]["tool_parameters"]["contexts"]
-        assert wired == {"type": "variable", "value": ["knowledge", "result"]}
+    wired = [nodes[node_id]["tool_parameters"] for node_id in evaluators_of(name)]
+    assert all(parameters == {key: expected[key] for key in parameters} for parameters in wired)
+    assert {key for parameters in wired for key in parameters} >= {"question", "answer", "contexts", "reference"}
+    assert ("documents" in wired[0]) == ("scorecard" in name)
 
 
 def test_tools_are_named_as_the_manifest_names_them(document: Document) -> None:
@@ -196,7 +215,7 @@ def test_tools_are_named_as_the_manifest_names_them(document: Document) -> None:
 def test_tool_nodes_carry_the_labels_that_the_tools_have(name: str, document: Document) -> None:
     for data in data_by_id(document).values():
         if data["type"] == "tool":
-            label = TOOLS[data["tool_name"]]["identity"]["label"][LABELS[LANGUAGES[name]]]
+            label = TOOLS[data["tool_name"]]["identity"]["label"][LABELS[language_of(name)]]
             assert (data["title"], data["tool_label"]) == (label, label)
 
 
@@ -213,7 +232,7 @@ def test_tool_settings_are_declared_and_stand_at_their_defaults(name: str, docum
         }
         if data["tool_name"] == "judge_settings":
             # It gets no text from which "auto" could tell the language.
-            defaults["language"]["value"] = LANGUAGES[name]
+            defaults["language"]["value"] = language_of(name)
         assert data["tool_configurations"] == defaults
         assert set(data["tool_parameters"]) == inputs
 
@@ -230,8 +249,7 @@ def test_nothing_of_a_workspace_is_inside(name: str, document: Document) -> None
 
 def test_memory_is_off_and_a_note_says_why(name: str, document: Document) -> None:
     assert "memory" not in data_by_id(document)["llm"]
-    word = {"rag_chat_scored.yml": "メモリ", "rag_chat_scored_en.yml": "memory"}[name]
-    assert word in notes_of(document)["note_memory"]
+    assert {"ja": "メモリ", "en": "memory"}[language_of(name)] in notes_of(document)["note_memory"]
 
 
 def test_a_note_names_the_three_nodes_in_which_something_must_be_chosen(document: Document) -> None:
@@ -270,9 +288,21 @@ def topmost(*nodes: dict[str, Any]) -> dict[str, Any]:
     return min(nodes, key=lambda node: node["position"]["y"])
 
 
-def test_both_languages_have_the_same_graph() -> None:
-    japanese, english = (without_texts(read(name)) for name in FILES)
+@pytest.mark.parametrize("pair", PAIRS)
+def test_both_languages_have_the_same_graph(pair: tuple[str, str]) -> None:
+    japanese, english = (without_texts(read(name)) for name in pair)
     assert japanese == english
+
+
+@pytest.mark.parametrize(("one", "other"), [(pair[0], pair[1]) for pair in zip(*PAIRS, strict=True)])
+def test_the_templates_differ_only_in_what_scores_the_answer(one: str, other: str) -> None:
+    graphs = []
+    for name in (one, other):
+        nodes = data_by_id(without_texts(read(name)))
+        apart = {*evaluators_of(name), "scores"}
+        graphs.append({node_id: data for node_id, data in nodes.items() if node_id not in apart})
+    assert graphs[0] == graphs[1]
+    assert list(graphs[0]) == ["start", "knowledge", "llm", "reply", "judge_settings", "lookup"]
 
 
 def without_texts(document: Document) -> Document:
@@ -296,12 +326,28 @@ def without_texts(document: Document) -> Document:
 
 
 def test_a_suggested_question_stands_in_the_sample_table_and_another_does_not(document: Document) -> None:
-    rows = data_by_id(document)["lookup"]["tool_parameters"]["golden"]["value"].splitlines()
-    questions = [row.split("\t")[0] for row in rows]
-    assert [len(row.split("\t")) for row in rows] == [2, 2, 2, 2]
+    questions = [row.question for row in sample_table(document)]
     with_reference, without_reference = document["workflow"]["features"]["suggested_questions"]
+    assert len(questions) == 3
     assert with_reference in questions
     assert without_reference not in questions
+
+
+def test_the_sample_table_names_documents_where_a_tool_reads_them(name: str, document: Document) -> None:
+    rows = sample_table(document)
+    assert all(row.reference for row in rows)
+    named = [row.documents for row in rows]
+    if "scorecard" not in name:
+        assert named == ["", "", ""]
+        return
+    sample = ROOT / "devhost" / "demo" / "knowledge"
+    assert sorted(named) == sorted(path.name for path in sample.iterdir())
+    header = data_by_id(document)["lookup"]["tool_parameters"]["golden"]["value"].splitlines()[0]
+    assert header == {"ja": "質問\t参照\t文書", "en": "question\treference\tdocuments"}[language_of(name)]
+
+
+def sample_table(document: Document) -> tuple[Row, ...]:
+    return read_table(data_by_id(document)["lookup"]["tool_parameters"]["golden"]["value"]).rows
 
 
 def test_tool_outputs_that_dify_reserves_are_not_declared() -> None:

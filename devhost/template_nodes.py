@@ -1,0 +1,192 @@
+"""Nodes, edges and notes of a chatflow as Dify's Studio exports them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+PROVIDER = "rag-evaluator-team/rag_evaluator/rag_evaluator"
+
+# Studio's own sizes, in canvas pixels: a node is 244 wide, and columns 300 apart leave room for the arrows.
+NODE_WIDTH = 244
+FIRST_COLUMN = 80
+COLUMN_STEP = 300
+MAIN_ROW = 282
+
+QUESTION = "{{#sys.query#}}"
+CONTEXTS = ["knowledge", "result"]
+
+type Node = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A node's top left corner and height on the canvas, in pixels."""
+
+    x: int
+    y: int
+    height: int
+
+
+def column(index: int) -> int:
+    """The x of a column, counted from 0."""
+    return FIRST_COLUMN + COLUMN_STEP * index
+
+
+def node(node_id: str, place: Place, titles: Mapping[str, str], data: Mapping[str, Any]) -> Node:
+    """One node as Studio exports it."""
+    return {
+        "data": {"desc": "", "selected": False, "title": titles[node_id], **data},
+        "height": place.height,
+        "id": node_id,
+        "position": {"x": place.x, "y": place.y},
+        "positionAbsolute": {"x": place.x, "y": place.y},
+        "sourcePosition": "right",
+        "targetPosition": "left",
+        "type": "custom",
+        "width": NODE_WIDTH,
+        "zIndex": 0,
+    }
+
+
+def knowledge_data() -> dict[str, Any]:
+    """The Knowledge Retrieval node without a knowledge base.
+
+    No `reranking_mode`: with one, Studio's checklist asks for a rerank model or weights; without, it fills in the
+    weights when the user chooses the knowledge.
+    """
+    return {
+        "dataset_ids": [],
+        "metadata_filtering_mode": "disabled",
+        "multiple_retrieval_config": {"reranking_enable": False, "score_threshold": None, "top_k": 4},
+        "query_attachment_selector": [],
+        "query_variable_selector": ["sys", "query"],
+        "retrieval_mode": "multiple",
+        "type": "knowledge-retrieval",
+    }
+
+
+def llm_data(system_prompt: str) -> dict[str, Any]:
+    """The LLM node without a model and without memory."""
+    return {
+        "context": {"enabled": True, "variable_selector": CONTEXTS},
+        "model": {"completion_params": {"temperature": 0}, "mode": "chat", "name": "", "provider": ""},
+        "prompt_config": {"jinja2_variables": []},
+        "prompt_template": [
+            {"id": "system", "role": "system", "text": system_prompt},
+            {"id": "user", "role": "user", "text": QUESTION},
+        ],
+        "structured_output_enabled": False,
+        "type": "llm",
+        "variables": [],
+        "vision": {"enabled": False},
+    }
+
+
+def answer_data(text: str) -> dict[str, Any]:
+    """An Answer node that shows `text`."""
+    return {"answer": text, "type": "answer", "variables": []}
+
+
+def mixed(text: str) -> dict[str, Any]:
+    """A tool's text field that may hold variables."""
+    return {"type": "mixed", "value": text}
+
+
+def tool_node(
+    node_id: str,
+    tool: str,
+    corner: tuple[int, int],
+    texts: Mapping[str, Any],
+    inputs: Mapping[str, Any],
+    settings: Mapping[str, Any],
+) -> Node:
+    """A node of one of this plugin's tools; `inputs` are {type, value} pairs, `settings` plain values."""
+    data = {
+        "is_team_authorization": True,
+        "plugin_unique_identifier": None,
+        "provider_id": PROVIDER,
+        "provider_name": PROVIDER,
+        "provider_type": "builtin",
+        "tool_configurations": {name: {"type": "constant", "value": value} for name, value in settings.items()},
+        "tool_description": texts["descriptions"][node_id],
+        "tool_label": texts["titles"][node_id],
+        "tool_name": tool,
+        "tool_node_version": "2",
+        "tool_parameters": dict(inputs),
+        "type": "tool",
+    }
+    # Studio lists a tool's settings in its node, one a line.
+    return node(node_id, Place(*corner, 64 + 26 * len(settings)), texts["titles"], data)
+
+
+NODE_TYPES = {
+    "start": "start",
+    "knowledge": "knowledge-retrieval",
+    "llm": "llm",
+    "reply": "answer",
+    "scores": "answer",
+}
+
+
+def edge(source: str, target: str) -> dict[str, Any]:
+    """One connection as Studio exports it."""
+    return {
+        "data": {
+            "isInIteration": False,
+            "isInLoop": False,
+            "sourceType": NODE_TYPES.get(source, "tool"),
+            "targetType": NODE_TYPES.get(target, "tool"),
+        },
+        "id": f"{source}-source-{target}-target",
+        "source": source,
+        "sourceHandle": "source",
+        "target": target,
+        "targetHandle": "target",
+        "type": "custom",
+        "zIndex": 0,
+    }
+
+
+def note(node_id: str, place: Place, width: int, theme: str, text: Mapping[str, Any]) -> Node:
+    """One note as Studio exports it; its text is the state of a Lexical editor, as JSON."""
+    return {
+        "data": {
+            "author": "RAG Evaluator",
+            "desc": "",
+            "height": place.height,
+            "selected": False,
+            "showAuthor": False,
+            "text": json.dumps(lexical(text["title"], text["lines"]), ensure_ascii=False, separators=(",", ":")),
+            "theme": theme,
+            "title": "",
+            "type": "",
+            "width": width,
+        },
+        "height": place.height,
+        "id": node_id,
+        "position": {"x": place.x, "y": place.y},
+        "positionAbsolute": {"x": place.x, "y": place.y},
+        "sourcePosition": "right",
+        "targetPosition": "left",
+        "type": "custom-note",
+        "width": width,
+        "zIndex": 0,
+    }
+
+
+def lexical(title: str, lines: Sequence[str]) -> dict[str, Any]:
+    """A Lexical document: the title in bold, then one paragraph a line."""
+    bold = 1
+    paragraphs = [paragraph(title, bold), *(paragraph(line, 0) for line in lines)]
+    return {"root": {**LEXICAL_BLOCK, "children": paragraphs, "type": "root"}}
+
+
+LEXICAL_BLOCK = {"direction": "ltr", "format": "", "indent": 0, "version": 1}
+
+
+def paragraph(text: str, text_format: int) -> dict[str, Any]:
+    """One paragraph of one text run; `text_format` is Lexical's bit field (1 is bold)."""
+    run = {"detail": 0, "format": text_format, "mode": "normal", "style": "", "text": text}
+    run |= {"type": "text", "version": 1}
+    return {**LEXICAL_BLOCK, "children": [run], "textFormat": text_format, "textStyle": "", "type": "paragraph"}
