@@ -1,0 +1,1 @@
+"""A whole list of questions: running, keeping, comparing."""

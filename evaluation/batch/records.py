@@ -1,0 +1,141 @@
+"""What is known of a run and of each of its rows. Everything is JSON, as it is kept in storage between two calls."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal
+
+from evaluation.golden import Row
+from evaluation.sample import Chunk, Contexts, Sample
+
+RowState = Literal["open", "answered", "done", "failed"]
+
+
+@dataclass
+class RowRecord:
+    """One question of the table, asked once.
+
+    Attributes:
+        row: its place in the table, from 1.
+        repetition: which time it is asked, from 1.
+        state: open; answered (the app's answer is there, scores are not); done; failed (the app gave no answer).
+        contexts: the retrieved chunks, best rank first, as {"text", "title", "documents"}.
+        app_reason: why the app gave no answer, a reason code, "" when it did.
+        app_message: what the app said of it, shortened.
+        app_seconds: how long the app took; app_tokens what it used, as far as it says.
+        metrics: by name, {"score", "status", "reason", "version", and the metric's details}.
+        document_scores: the comparison with the documents that should be found, None where they are not known.
+        findings: what is wrong, as {"name", "settings"}, the first thing first.
+        usage: what judging cost, as JudgeSession gives it.
+        fingerprint: of everything that the scores depend on; equal fingerprints share their scores.
+        reused: the scores were taken from an earlier run.
+    """
+
+    row: int
+    question: str
+    repetition: int = 1
+    reference: str = ""
+    documents: str = ""
+    category: str = ""
+    inputs: dict[str, str] = field(default_factory=dict)
+    state: RowState = "open"
+    answer: str = ""
+    contexts: list[dict[str, Any]] = field(default_factory=list)
+    app_reason: str = ""
+    app_message: str = ""
+    app_seconds: float = 0.0
+    app_tokens: int = 0
+    metrics: dict[str, dict[str, Any]] = field(default_factory=dict)
+    document_scores: dict[str, Any] | None = None
+    findings: list[dict[str, Any]] = field(default_factory=list)
+    usage: dict[str, Any] = field(default_factory=dict)
+    fingerprint: str = ""
+    reused: bool = False
+
+    @property
+    def key(self) -> str:
+        """The record's name within its run."""
+        return f"{self.row}-{self.repetition}"
+
+    @property
+    def sample(self) -> Sample:
+        """What the metrics judge."""
+        chunks = tuple(Chunk(c["text"], c["title"], tuple(c["documents"])) for c in self.contexts)
+        return Sample(self.question, self.answer, self.reference, Contexts(chunks))
+
+    def score(self, metric: str) -> float | None:
+        """The row's score for a metric, None when it has none."""
+        score = self.metrics.get(metric, {}).get("score")
+        return None if score is None else float(score)
+
+    def as_json(self) -> bytes:
+        return json.dumps(asdict(self), ensure_ascii=False, allow_nan=False).encode()
+
+    @classmethod
+    def from_json(cls, data: bytes) -> "RowRecord":
+        """The record that was kept; fields of another version that are not known are left out.
+
+        Raises:
+            ValueError: it is none.
+        """
+        value = json.loads(data)
+        known = {entry.name for entry in fields(cls)}
+        try:
+            return cls(**{name: item for name, item in value.items() if name in known})
+        except (TypeError, AttributeError) as error:
+            raise ValueError("not a row's record") from error
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What a run is made with; scores of two runs are comparable when these agree.
+
+    Attributes:
+        app_id: of the app that is asked.
+        models: names of the judge and of the embedding model ("" without one).
+        thresholds: by metric name.
+        repeat: how often each question is asked.
+    """
+
+    app_id: str
+    judge: str
+    embedding_model: str
+    metrics: tuple[str, ...]
+    depth: str
+    votes: int
+    language: str
+    thresholds: Mapping[str, float] = field(default_factory=dict)
+    repeat: int = 1
+
+
+def fingerprint(record: RowRecord, settings: RunSettings, versions: Mapping[str, str]) -> str:
+    """Of everything that a row's scores depend on: texts, judge, depth, votes, versions of metrics and prompts."""
+    parts = [
+        record.question,
+        record.answer,
+        record.reference,
+        record.documents,
+        [chunk["text"] for chunk in record.contexts],
+        [settings.judge, settings.embedding_model, settings.depth, settings.votes, settings.language],
+        sorted(settings.metrics),
+        sorted(versions.items()),
+    ]
+    return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()[:32]
+
+
+def open_records(rows: Sequence[Row], repeat: int, category_of: str | None) -> list[RowRecord]:
+    """The records of a table's rows before anything is asked, in the order in which they are asked."""
+    return [
+        RowRecord(
+            row=number,
+            question=row.question,
+            repetition=repetition,
+            reference=row.reference,
+            documents=row.documents,
+            category=row.others.get(category_of, "") if category_of else "",
+            inputs=dict(row.others),
+        )
+        for repetition in range(1, repeat + 1)
+        for number, row in enumerate(rows, start=1)
+    ]

@@ -1,0 +1,142 @@
+"""All that a report shows, computed once, for every form of it."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from evaluation.batch.records import RowRecord, RunSettings
+from evaluation.batch.statistics import Comparison, MetricStatistics, compare, metric_statistics
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """A run as its report shows it.
+
+    Attributes:
+        name: the run's name; `number` counts the runs of that name from 1.
+        started_at: ISO 8601, UTC.
+        app_name: of the app that was asked, its id where no name is known.
+        total: rows of the table times repetitions; records holds those that are finished, worst first for `worst`.
+        statistics: by metric name, in the order of settings.metrics.
+        categories: by the table's category, then by metric name; {} without such a column.
+        comparison: against the run `compared_with` ("name #2"), None without one.
+        findings: over all rows, [(name, settings, rows)], the most frequent first.
+        passed: whether every mean reaches its threshold; None without thresholds.
+        usage: what judging cost in all; reused rows cost nothing.
+    """
+
+    name: str
+    number: int
+    started_at: str
+    app_name: str
+    settings: RunSettings
+    total: int
+    records: Sequence[RowRecord]
+    statistics: Mapping[str, MetricStatistics]
+    categories: Mapping[str, Mapping[str, MetricStatistics]] = field(default_factory=dict)
+    comparison: Comparison | None = None
+    compared_with: str = ""
+    findings: Sequence[tuple[str, tuple[str, ...], int]] = ()
+    passed: bool | None = None
+    usage: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def done(self) -> int:
+        """Rows that are finished, also those that failed."""
+        return len(self.records)
+
+    @property
+    def finished(self) -> bool:
+        return self.done == self.total
+
+    @property
+    def failed_rows(self) -> int:
+        return sum(record.state == "failed" for record in self.records)
+
+    @property
+    def reused_rows(self) -> int:
+        return sum(record.reused for record in self.records)
+
+    @property
+    def worst(self) -> list[RowRecord]:
+        """The records, those that failed first, then by the mean of their scores, lowest first."""
+        return sorted(self.records, key=lambda record: (record.state != "failed", _mean(record), record.row))
+
+
+def _mean(record: RowRecord) -> float:
+    scores = [score for name in record.metrics if (score := record.score(name)) is not None]
+    return sum(scores) / len(scores) if scores else 0.0
+
+
+def build_report(
+    name: str,
+    number: int,
+    started_at: str,
+    app_name: str,
+    settings: RunSettings,
+    records: Sequence[RowRecord],
+    *,
+    before: Sequence[RowRecord] | None = None,
+    compared_with: str = "",
+) -> RunReport:
+    """The report of a run's records, finished or not, against an earlier run's when there is one."""
+    finished = [record for record in records if record.state in {"done", "failed"}]
+    statistics = {metric: metric_statistics(finished, metric) for metric in settings.metrics}
+    names = list(dict.fromkeys(record.category for record in finished if record.category))
+    categories = {
+        category: {
+            metric: metric_statistics([record for record in finished if record.category == category], metric)
+            for metric in settings.metrics
+        }
+        for category in names
+    }
+    comparison = compare(finished, before, settings.metrics) if before else None
+    return RunReport(
+        name,
+        number,
+        started_at,
+        app_name,
+        settings,
+        len(records),
+        finished,
+        statistics,
+        categories,
+        comparison,
+        compared_with if comparison else "",
+        _findings(finished),
+        _passed(statistics, settings.thresholds),
+        _usage(finished),
+    )
+
+
+def _findings(records: Sequence[RowRecord]) -> list[tuple[str, tuple[str, ...], int]]:
+    """The first finding of each row, counted: it names what to change first."""
+    firsts = [record.findings[0] for record in records if record.findings]
+    counts = Counter(finding["name"] for finding in firsts)
+    settings = {finding["name"]: tuple(finding["settings"]) for finding in firsts}
+    return [(name, settings[name], count) for name, count in counts.most_common()]
+
+
+def _passed(statistics: Mapping[str, MetricStatistics], thresholds: Mapping[str, float]) -> bool | None:
+    means = [(statistics[name].mean, limit) for name, limit in thresholds.items() if name in statistics]
+    if any(mean is not None and mean < limit for mean, limit in means):
+        return False
+    return True if means and all(mean is not None for mean, _ in means) else None
+
+
+def _usage(records: Sequence[RowRecord]) -> dict[str, Any]:
+    """The rows' costs added up; prices by currency."""
+    paid = [record.usage for record in records if record.usage and not record.reused]
+    prices: dict[str, float] = {}
+    for usage in paid:
+        for currency, price in {
+            usage.get("currency", ""): usage.get("price", 0.0),
+            **usage.get("other_prices", {}),
+        }.items():
+            if price:
+                prices[currency] = prices.get(currency, 0.0) + price
+    totals = {
+        name: sum(usage.get(name, 0) for usage in paid) for name in ("judge_calls", "embedding_calls", "total_tokens")
+    }
+    return {**totals, "prices": prices, "app_tokens": sum(record.app_tokens for record in records)}
