@@ -291,9 +291,9 @@ class _Segment:
 
 
 def _segment(text: str, start: int) -> _Segment | None:
-    """The stretch of broken JSON that begins at `start`, its brackets closed; None when it is prose or babble in brackets.
+    """The stretch of broken JSON that begins at `start`, its brackets closed; None when it is only prose in brackets.
 
-    Its text is empty when it was cut off inside its only element: what is left of that must not be read.
+    Its text is empty when it is babble, or cut off inside its only element: what is left of that must not be read.
     """
     if not re.match(r"[{\[｛［]\s*([\"'“”‘＂{\[｛［]|\w+\s*[:：])", text[start : start + 100]):
         return None
@@ -305,7 +305,7 @@ def _segment(text: str, start: int) -> _Segment | None:
         elif brackets.read(text[position], text[position + 1 : position + 100], position + 1):
             return _Segment(text[start : position + 1].translate(_FULL_WIDTH), position + 1, cut=False)
         if brackets.depth > _DEEPEST:
-            return None
+            return _Segment("", position + 1, cut=True)
         position += 1
     return brackets.closed(text, start)
 
