@@ -14,7 +14,7 @@ from dify_plugin import Tool
 from dify_plugin.config.logger_format import plugin_logger_handler
 from dify_plugin.entities.tool import ToolInvokeMessage
 
-from evaluation.errors import EvaluationError, Reason
+from evaluation.errors import EvaluationError, Reason, whereabouts
 from evaluation.languages import Language, choose_language
 from evaluation.sample import is_variable_name
 from evaluation.texts import Texts, load_texts
@@ -66,7 +66,7 @@ class EvaluatorTool(Tool):
             except EvaluationError as error:
                 return self.failed(error, texts)
         except BaseException:
-            logger.exception("%s failed unexpectedly", type(self).__name__)
+            logger.exception("%s failed unexpectedly: %s", type(self).__name__, whereabouts())
             return self.failed(EvaluationError(Reason.INTERNAL_ERROR), texts)
 
 

@@ -4,7 +4,10 @@ EvaluationError            safe to show: a reason code and the values its senten
 └── JudgeError             the judge or the embedding model did not deliver
 """
 
+import sys
+import traceback
 from enum import StrEnum
+from pathlib import Path
 
 
 class Reason(StrEnum):
@@ -39,6 +42,18 @@ class Reason(StrEnum):
     NOT_FOUND = "not_found"
     AMBIGUOUS_MATCH = "ambiguous_match"
     NO_APP = "no_app"
+    FILE_TOO_LARGE = "file_too_large"
+    TOO_MANY_ROWS = "too_many_rows"
+    APP_NOT_SELECTED = "app_not_selected"
+    APP_IS_SELF = "app_is_self"
+    APP_NOT_FOUND = "app_not_found"
+    APP_NOT_PUBLISHED = "app_not_published"
+    APP_INPUT_MISSING = "app_input_missing"
+    APP_FAILED = "app_failed"
+    APP_UNAVAILABLE = "app_unavailable"
+    APP_EMPTY_ANSWER = "app_empty_answer"
+    RUN_BUSY = "run_busy"
+    STORAGE_FULL = "storage_full"
     STORAGE_FAILED = "storage_failed"
 
 
@@ -66,3 +81,11 @@ class JudgeError(EvaluationError):
     def __init__(self, reason: Reason, *, retry_after: float | None = None, **values: object) -> None:
         super().__init__(reason, **values)
         self.retry_after = retry_after
+
+
+def whereabouts() -> str:
+    """Type and place of the error being handled, for the log. Its text is left out: it may quote inputs or keys."""
+    error = sys.exception()
+    frames = traceback.extract_tb(error.__traceback__ if error else None)[-4:]
+    places = [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in reversed(frames)]
+    return f"{type(error).__name__} in {' < '.join(places)}"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from evaluation.errors import EvaluationError, Reason
+from evaluation.errors import EvaluationError, Reason, whereabouts
 from evaluation.judge import JudgeSession
 from evaluation.metrics import answer_correctness, answer_relevancy, context_precision, context_recall, faithfulness
 from evaluation.result import MetricResult
@@ -59,5 +59,5 @@ def evaluate_metric(name: str, session: JudgeSession, sample: Sample, options: M
     except EvaluationError as error:
         return MetricResult.without_score(name, metric.version, error)
     except Exception:
-        logger.exception("%s failed unexpectedly", name)
+        logger.exception("%s failed unexpectedly: %s", name, whereabouts())
         return MetricResult.without_score(name, metric.version, EvaluationError(Reason.INTERNAL_ERROR))
