@@ -38,12 +38,14 @@ class Row:
     Attributes:
         reference: "" when it has none.
         documents: the cell that names the documents which hold the answer, "" without one.
+        category: the group that the question belongs to, "" without one.
         others: the further cells by column name.
     """
 
     question: str
     reference: str = ""
     documents: str = ""
+    category: str = ""
     others: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -115,10 +117,10 @@ def table_of(records: Sequence[Sequence[str]]) -> Table:
         names, body = [cell.strip() for cell in records[0]], records[1:]
         question = header.index("question")
         reference = _best_reference(names)
-        documents = header.index("documents") if "documents" in header else None
+        documents, category = (header.index(kind) if kind in header else None for kind in ("documents", "category"))
     else:
         names, body = [str(number) for number in range(1, width + 1)], records
-        question, reference, documents = 0, 1, None
+        question, reference, documents, category = 0, 1, None, None
         if width < 2:
             raise EvaluationError(Reason.TABLE_UNREADABLE)
     rows, unreadable = [], 0
@@ -129,9 +131,9 @@ def table_of(records: Sequence[Sequence[str]]) -> Table:
         if not cells[question]:
             unreadable += 1
             continue
-        used = {question, reference, documents}
+        used = {question, reference, documents, category}
         others = {name: cells[i] for i, name in enumerate(names) if i not in used and name}
-        rows.append(Row(cells[question], _at(cells, reference), _at(cells, documents), others))
+        rows.append(Row(cells[question], *(_at(cells, i) for i in (reference, documents, category)), others))
     if not rows:
         raise EvaluationError(Reason.TABLE_UNREADABLE)
     return Table(tuple(rows), unreadable)

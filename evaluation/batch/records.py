@@ -124,7 +124,7 @@ def fingerprint(record: RowRecord, settings: RunSettings, versions: Mapping[str,
     return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()[:32]
 
 
-def open_records(rows: Sequence[Row], repeat: int, category_of: str | None) -> list[RowRecord]:
+def open_records(rows: Sequence[Row], repeat: int) -> list[RowRecord]:
     """The records of a table's rows before anything is asked, in the order in which they are asked."""
     return [
         RowRecord(
@@ -133,7 +133,7 @@ def open_records(rows: Sequence[Row], repeat: int, category_of: str | None) -> l
             repetition=repetition,
             reference=row.reference,
             documents=row.documents,
-            category=row.others.get(category_of, "") if category_of else "",
+            category=row.category,
             inputs=dict(row.others),
         )
         for repetition in range(1, repeat + 1)

@@ -80,7 +80,7 @@ class Comparison:
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
-    """The 95 % percentile bootstrap interval of the mean, with a fixed seed, so that the same rows give the same interval.
+    """The 95 % percentile bootstrap interval of the mean; seeded, so that the same rows give the same interval.
 
     One value, or all equal ones, give an interval without width: nothing is known of the spread then.
     """
