@@ -1,85 +1,23 @@
-"""The templates through graphon with the real plugin process and a scripted model server."""
+"""The template with a node for each score, through graphon with the real plugin process and a scripted model server."""
 
-import re
 import time
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
 
 import pytest
 
-from devhost.chatflow import Chatflow, ChatReply, choose
-from devhost.daemon import PluginProcess
-from devhost.dify_side import ModelServer
-from devhost.knowledge import KnowledgeBase
+from devhost.chatflow import ChatReply
 from tests.model_server import Cut, Html, HttpError, NoReply, Reply, Request, Script, ScriptedModelServer
+from tests.workflows.scripted import ANSWER, WITH_REFERENCE, WITHOUT_REFERENCE, Ask
 
-WORKFLOWS = Path(__file__).parents[2] / "workflows"
 METRICS = ("answer_relevancy", "faithfulness", "context_recall", "context_precision")
 PROMPTS = ("relevancy.questions", "faithfulness.statements", "faithfulness.verdicts", "recall.parts", "precision.chunk")
-NO_VALUE = re.compile(r"\b(None|null|nan|True|False)\b|\{\{#")
-
-WITH_REFERENCE = "有給休暇は入社後いつ、何日もらえますか"
-WITHOUT_REFERENCE = "出張の宿泊費は1泊いくらまで出ますか"
-ANSWER = "入社して6か月たつと10日付与されます。毎年20日もらえます。"
-
-type Ask = Callable[..., ChatReply]
 
 
 @pytest.fixture
-def knowledge(tmp_path: Path) -> KnowledgeBase:
-    paragraphs = [
-        "有給休暇は入社6か月後に10日付与します。",
-        "宿泊費は1泊12,000円までです。",
-        "在宅勤務は週3日までです。",
-    ]
-    (tmp_path / "規程.md").write_text("\n\n".join(paragraphs), encoding="utf-8")
-    return KnowledgeBase(tmp_path)
-
-
-@pytest.fixture
-def judge(model_server: ScriptedModelServer) -> ScriptedModelServer:
-    """A judge that supports the first of two statements, finds one of two parts, and calls every chunk relevant."""
-    verdicts = [{"id": item, "reason": "資料", "verdict": int(item == 1)} for item in (1, 2)]
-    parts = [{"text": "10日", "reason": "資料1", "verdict": 1}, {"text": "繰り越し", "reason": "なし", "verdict": 0}]
-    model_server.on("relevancy.questions", {"questions": [{"question": WITH_REFERENCE, "noncommittal": 0}] * 3})
-    model_server.on("relevancy.grades", {"grades": [{"id": item, "reason": "", "grade": 3} for item in (1, 2, 3)]})
-    model_server.on("faithfulness.statements", {"statements": ANSWER.replace("。", "。\n").split()})
-    model_server.on("faithfulness.verdicts", {"verdicts": verdicts})
-    model_server.on("recall.parts", {"parts": parts})
-    model_server.on("precision.chunk", {"reason": "質問に関係します", "verdict": 1})
-    model_server.on_chat(ANSWER)
-    return model_server
-
-
-@pytest.fixture
-def ask(plugin: PluginProcess, judge: ScriptedModelServer, knowledge: KnowledgeBase) -> Ask:
-    """Ask the template one question; every reply must come out of the stream as it is stored."""
-
-    def run(
-        query: str,
-        *,
-        template: str = "rag_chat_scored.yml",
-        bases: list[KnowledgeBase] | None = None,
-        embedding_model: str | None = "embedding",
-        judge_model: str | None = "judge",
-    ) -> ChatReply:
-        chosen = [knowledge] if bases is None else bases
-        document = choose(
-            WORKFLOWS / template,
-            knowledge=chosen,
-            chat_model="bot",
-            judge_model=judge_model,
-            embedding_model=embedding_model,
-        )
-        reply = Chatflow(document, plugin, ModelServer(judge.url), chosen).run(query)
-        assert reply.error is None
-        assert reply.streamed == reply.final
-        assert reply.final.startswith(reply.node_outputs["llm"]["text"] + "\n\n---\n\n")
-        assert NO_VALUE.findall(reply.final) == []
-        return reply
-
-    return run
+def ask(ask: Ask) -> Ask:
+    return partial(ask, template="rag_chat_scored.yml")
 
 
 def of(reply: ChatReply, name: str) -> dict[str, Any]:
@@ -91,10 +29,12 @@ def test_a_question_with_a_reference_gets_four_scores(ask: Ask) -> None:
     reply = ask(WITH_REFERENCE)
     assert reply.node_outputs["lookup"]["found"] is True
     assert set(of(reply, "status").values()) == {"scored"}
-    # Three generated questions equal to the real one; 1 of 2 statements; 1 of 2 parts; every chunk relevant.
+    # Three generated questions equal to the real one; 1 of 2 statements; 1 of 2 parts; of the chunks, 1 and 3
+    # are relevant: (1/1 + 2/3) / 2 = 5/6.
     scores = of(reply, "score")
     assert scores["answer_relevancy"] == pytest.approx(1.0, abs=1e-9)
-    assert (scores["faithfulness"], scores["context_recall"], scores["context_precision"]) == (0.5, 0.5, 1.0)
+    assert (scores["faithfulness"], scores["context_recall"]) == (0.5, 0.5)
+    assert scores["context_precision"] == pytest.approx(5 / 6, abs=1e-12)
 
 
 def test_the_reply_shows_the_four_texts_in_order_and_nothing_else(ask: Ask) -> None:
@@ -184,12 +124,11 @@ def test_the_stream_is_whole_whichever_metric_is_done_first(first: str, ask: Ask
 
 def late(judge: ScriptedModelServer, prompt: str, seconds: float) -> Callable[[Request], Reply]:
     """The prompt's present reply, after a while."""
-    reply = judge._scripts[prompt]
-    assert isinstance(reply, Mapping)
+    script = judge._scripts[prompt]
 
-    def answer(_: Request) -> Reply:
+    def answer(request: Request) -> Reply:
         time.sleep(seconds)
-        return reply
+        return script(request) if callable(script) else cast(Reply, script)
 
     return answer
 
