@@ -55,7 +55,7 @@ def cosines(one: Sequence[float], many: Sequence[Sequence[float]]) -> list[float
         many: N vectors of D numbers each.
 
     Returns:
-        N numbers, -1 to 1.
+        N numbers, -1 to 1; exactly 1.0 for the same direction, whatever the rounding (within 1e-12).
 
     Raises:
         EvaluationError: embedding_invalid when a vector is empty, of another length, all zero, or holds NaN or infinity
@@ -65,7 +65,13 @@ def cosines(one: Sequence[float], many: Sequence[Sequence[float]]) -> list[float
     others = [_checked(vector) for vector in many]
     if any(vector.shape != anchor.shape for vector in others):
         raise EvaluationError(Reason.EMBEDDING_INVALID)
-    return [float(np.clip(anchor @ vector, -1.0, 1.0)) for vector in others]
+    return [_cosine(anchor, vector) for vector in others]
+
+
+def _cosine(one: Vector, other: Vector) -> float:
+    """Of two unit vectors."""
+    similarity = float(one @ other)
+    return 1.0 if similarity > 1.0 - 1e-12 else max(-1.0, similarity)
 
 
 def _checked(values: Sequence[float]) -> Vector:

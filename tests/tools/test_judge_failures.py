@@ -87,6 +87,7 @@ def test_failures_that_may_pass_are_tried_four_times(plugin: PluginProcess, judg
     outputs = at_once(plugin, *METRICS)
     for tool, output in outputs.items():
         assert outcome(output) == ("failed", "model_unavailable"), tool
+        assert "モデルのサーバーに接続できないか" in output.variables["summary"]
         per_call = len(judge.calls(FIRST_PROMPT[tool])) / output.variables["details"]["usage"]["judge_calls"]
         assert per_call == 4, tool
 

@@ -9,7 +9,7 @@ import pytest
 
 from devhost.daemon import PluginProcess
 from devhost.dify_side import DifySide, ModelServer, ReverseCall, Storage
-from tests.model_server import Failure, HttpError, NoReply, Request, ScriptedModelServer
+from tests.model_server import HttpError, Request, ScriptedModelServer
 from tests.tools.conftest import Run
 from tests.tools.support import (
     METRICS,
@@ -23,6 +23,7 @@ from tests.tools.support import (
     items,
     outcome,
     parts,
+    passing_failure,
     questions,
     rate_limited,
     sample,
@@ -485,17 +486,15 @@ def test_a_model_selector_written_as_json_is_read(run: Run, judge: ScriptedModel
     assert {call.body["model"] for call in judge.judge_calls} == {"judge-1"}
 
 
-def test_lost_connections_become_a_plain_sentence(plugin: PluginProcess, judge: ScriptedModelServer) -> None:
-    # 33; all at once, because each waits between its tries
-    failures: dict[str, Failure] = {"answer_relevancy": NoReply(), "context_recall": HttpError(502, "bad gateway")}
-    judge.on("relevancy.questions", failures["answer_relevancy"])
-    judge.on("recall.parts", failures["context_recall"])
-    with ThreadPoolExecutor(4) as pool:
-        outputs = list(pool.map(lambda tool: invoke(plugin, tool, sample()), failures))
-    for output in outputs:
-        assert outcome(output) == ("failed", "model_unavailable")
-        assert "モデルのサーバーに接続できないか" in output.variables["summary"]
-        assert "PluginInvokeError" not in json.dumps(output.variables)
+@pytest.mark.parametrize("tool", METRICS)
+def test_an_unavailable_service_becomes_a_plain_sentence(tool: str, run: Run, judge: ScriptedModelServer) -> None:
+    # 33; lost connections are in test_judge_failures
+    for prompt in ("relevancy.questions", "faithfulness.statements", "recall.parts", "precision.chunk"):
+        judge.on(prompt, HttpError(503, passing_failure()))
+    output = run(tool)
+    assert outcome(output) == ("failed", "model_unavailable")
+    assert "モデルのサーバーに接続できないか" in output.variables["summary"]
+    assert "PluginInvokeError" not in json.dumps(output.variables)
 
 
 @pytest.mark.parametrize("tool", METRICS)
