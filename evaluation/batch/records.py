@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
+from evaluation.errors import Reason
 from evaluation.golden import Row
+from evaluation.languages import Language
+from evaluation.result import MetricResult
 from evaluation.sample import Chunk, Contexts, Sample
 
 RowState = Literal["open", "answered", "done", "failed"]
@@ -24,7 +27,8 @@ class RowRecord:
         app_reason: why the app gave no answer, a reason code, "" when it did.
         app_message: what the app said of it, shortened.
         app_seconds: how long the app took; app_tokens what it used, as far as it says.
-        metrics: by name, {"score", "status", "reason", "version", and the metric's details}.
+        metrics: by name, {"score", "status", "reason", "reason_values" where a reason has some, "version", and the
+            metric's details}.
         document_scores: the comparison with the documents that should be found, None where they are not known.
         findings: what is wrong, as {"name", "settings"}, the first thing first.
         usage: what judging cost, as JudgeSession gives it.
@@ -69,6 +73,18 @@ class RowRecord:
         score = self.metrics.get(metric, {}).get("score")
         return None if score is None else float(score)
 
+    def result(self, metric: str) -> MetricResult | None:
+        """The row's result for a metric as the metric gave it, None when it was not asked for."""
+        kept = dict(self.metrics.get(metric, {}))
+        if not kept:
+            return None
+        kept.pop("score_text", None)
+        score, status, version = kept.pop("score", None), kept.pop("status", "failed"), str(kept.pop("version", ""))
+        reason = kept.pop("reason", "")
+        values = kept.pop("reason_values", {})
+        known = Reason(reason) if reason in set(Reason) else Reason.INTERNAL_ERROR
+        return MetricResult(metric, version, status, score, known, values, kept)
+
     def as_json(self) -> bytes:
         return json.dumps(asdict(self), ensure_ascii=False, allow_nan=False).encode()
 
@@ -104,7 +120,7 @@ class RunSettings:
     metrics: tuple[str, ...]
     depth: str
     votes: int
-    language: str
+    language: Language
     thresholds: Mapping[str, float] = field(default_factory=dict)
     repeat: int = 1
 

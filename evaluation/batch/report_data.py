@@ -8,6 +8,9 @@ from typing import Any
 from evaluation.batch.records import RowRecord, RunSettings
 from evaluation.batch.statistics import Comparison, MetricStatistics, compare, metric_statistics
 
+# Settings that change the scores themselves: between runs that differ in them a difference may come from the judge.
+JUDGING = ("judge", "embedding_model", "depth", "votes", "language")
+
 
 @dataclass(frozen=True)
 class RunReport:
@@ -19,11 +22,13 @@ class RunReport:
         app_name: of the app that was asked, its id where no name is known.
         total: rows of the table times repetitions; records holds those that are finished, worst first for `worst`.
         statistics: by metric name, in the order of settings.metrics.
-        categories: by the table's category, then by metric name; {} without such a column.
+        categories: by the table's category, then by metric name; "" for rows without one, {} when no row has one.
         comparison: against the run `compared_with` ("name #2"), None without one.
         findings: over all rows, [(name, settings, rows)], the most frequent first.
         passed: whether every mean reaches its threshold; None without thresholds.
         usage: what judging cost in all; reused rows cost nothing.
+        prompts: the versions of the judge's prompts by name, as far as they are known.
+        differing: names of the settings that the run compared with had otherwise, of JUDGING.
     """
 
     name: str
@@ -40,6 +45,8 @@ class RunReport:
     findings: Sequence[tuple[str, tuple[str, ...], int]] = ()
     passed: bool | None = None
     usage: Mapping[str, Any] = field(default_factory=dict)
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    differing: Sequence[str] = ()
 
     @property
     def done(self) -> int:
@@ -60,16 +67,35 @@ class RunReport:
 
     @property
     def worst(self) -> list[RowRecord]:
-        """The records, those that failed first, then by the mean of their scores, lowest first."""
-        return sorted(self.records, key=lambda record: (record.state != "failed", _mean(record), record.row))
+        """The records by the mean of their scores, lowest first; then those without one, failed ones first."""
+        return sorted(self.records, key=lambda record: (*_rank(record), record.row, record.repetition))
+
+    def troubled(self, record: RowRecord) -> bool:
+        """Whether something of the row could not be scored although it should."""
+        statuses = [record.metrics.get(metric, {}).get("status", "failed") for metric in self.settings.metrics]
+        return record.state == "failed" or "failed" in statuses
+
+    @property
+    def sound(self) -> list[RowRecord]:
+        """The records that were scored and show nothing wrong."""
+        return [
+            record
+            for record in self.records
+            if _mean(record) is not None and not record.findings and not self.troubled(record)
+        ]
 
 
-def _mean(record: RowRecord) -> float:
+def _mean(record: RowRecord) -> float | None:
     scores = [score for name in record.metrics if (score := record.score(name)) is not None]
-    return sum(scores) / len(scores) if scores else 0.0
+    return sum(scores) / len(scores) if scores else None
 
 
-def build_report(
+def _rank(record: RowRecord) -> tuple[int, float]:
+    mean = _mean(record)
+    return (0, mean) if mean is not None else (1 if record.state == "failed" else 2, 0.0)
+
+
+def build_report(  # noqa: PLR0913 - what a run is, then what it is compared with
     name: str,
     number: int,
     started_at: str,
@@ -79,11 +105,19 @@ def build_report(
     *,
     before: Sequence[RowRecord] | None = None,
     compared_with: str = "",
+    settings_before: RunSettings | None = None,
+    prompts: Mapping[str, str] | None = None,
 ) -> RunReport:
-    """The report of a run's records, finished or not, against an earlier run's when there is one."""
+    """The report of a run's records, finished or not, against an earlier run's when there is one.
+
+    Args:
+        records: all of the run, also those that are still open.
+        before: the records of the run compared with, and settings_before its settings.
+        prompts: versions of the judge's prompts by name.
+    """
     finished = [record for record in records if record.state in {"done", "failed"}]
     statistics = {metric: metric_statistics(finished, metric) for metric in settings.metrics}
-    names = list(dict.fromkeys(record.category for record in finished if record.category))
+    names = list(dict.fromkeys(record.category for record in finished)) if any(r.category for r in records) else []
     categories = {
         category: {
             metric: metric_statistics([record for record in finished if record.category == category], metric)
@@ -91,7 +125,10 @@ def build_report(
         }
         for category in names
     }
-    comparison = compare(finished, before, settings.metrics) if before else None
+    comparison = compare(records, before, settings.metrics) if before else None
+    differing = [
+        name for name in JUDGING if settings_before and getattr(settings, name) != getattr(settings_before, name)
+    ]
     return RunReport(
         name,
         number,
@@ -107,6 +144,8 @@ def build_report(
         _findings(finished),
         _passed(statistics, settings.thresholds),
         _usage(finished),
+        prompts or {},
+        differing if comparison else (),
     )
 
 
