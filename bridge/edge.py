@@ -6,7 +6,7 @@ everyone. So a call always gives its text, its JSON and each of its declared var
 
 import logging
 from abc import abstractmethod
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,11 +28,21 @@ _LANGUAGE_SOURCES = ("question", "answer", "reference", "contexts", "golden")
 
 
 @dataclass(frozen=True)
+class OutputFile:
+    """A file for the user to download."""
+
+    name: str
+    mime_type: str
+    data: bytes
+
+
+@dataclass(frozen=True)
 class Output:
-    """What a tool gives: the line for the chat, and each variable that its YAML declares."""
+    """What a tool gives: the text for the chat, each variable that its YAML declares, and files."""
 
     text: str
     variables: Mapping[str, Any]
+    files: Sequence[OutputFile] = ()
 
 
 class EvaluatorTool(Tool):
@@ -56,6 +66,8 @@ class EvaluatorTool(Tool):
         yield self.create_json_message(dict(output.variables))
         for name, value in output.variables.items():
             yield self.create_variable_message(name, value)
+        for file in output.files:
+            yield self.create_blob_message(file.data, {"mime_type": file.mime_type, "filename": file.name})
 
     def _safely(self, parameters: Mapping[str, Any]) -> Output:
         texts = load_texts(choose_language(parameters.get("language")))

@@ -43,6 +43,7 @@ class Reason(StrEnum):
     AMBIGUOUS_MATCH = "ambiguous_match"
     NO_APP = "no_app"
     FILE_TOO_LARGE = "file_too_large"
+    FILE_UNREACHABLE = "file_unreachable"
     TOO_MANY_ROWS = "too_many_rows"
     APP_NOT_SELECTED = "app_not_selected"
     APP_IS_SELF = "app_is_self"

@@ -133,7 +133,8 @@ def table_of(records: Sequence[Sequence[str]]) -> Table:
             continue
         used = {question, reference, documents, category}
         others = {name: cells[i] for i, name in enumerate(names) if i not in used and name}
-        rows.append(Row(cells[question], *(_at(cells, i) for i in (reference, documents, category)), others))
+        further = {"documents": _at(cells, documents), "category": _at(cells, category), "others": others}
+        rows.append(Row(cells[question], _at(cells, reference), **further))  # type: ignore[arg-type]
     if not rows:
         raise EvaluationError(Reason.TABLE_UNREADABLE)
     return Table(tuple(rows), unreadable)

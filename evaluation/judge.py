@@ -21,8 +21,6 @@ PARALLEL_CALLS = 8
 TRIES = 4
 # A provider may ask for a longer wait than a chat can bear; a later try would come too late anyway.
 LONGEST_WAIT_SECONDS = 30.0
-# A judge that babbles without end; the reply stands at the end of what it says.
-READ_CHARACTERS = 200_000
 # How much of a wrong reply is shown to the judge when it is asked again.
 SHOWN_CHARACTERS = 300
 # Chunks are judged together up to this size; most judges read several times as much, local ones are halved to fit.
@@ -137,6 +135,7 @@ class JudgeSession:
         budget: seconds that all calls together may take. A call that does not come back by then is left behind.
         votes: how often each verdict step is repeated; the majority counts.
         window_characters: how many characters of chunks go into one call.
+        places: for calls at the same time, 8 by default; sessions that share them share the limit.
     """
 
     def __init__(
@@ -149,6 +148,7 @@ class JudgeSession:
         votes: int = 1,
         window_characters: int = WINDOW_CHARACTERS,
         clock: Clock | None = None,
+        places: threading.Semaphore | None = None,
     ) -> None:
         self.judge = judge
         self.embedder = embedder
@@ -159,7 +159,7 @@ class JudgeSession:
         self.prompts_used: dict[str, int] = {}
         self._clock = clock or Clock()
         self._deadline = self._clock.now() + budget
-        self._places = threading.Semaphore(PARALLEL_CALLS)
+        self._places = places or threading.Semaphore(PARALLEL_CALLS)
         self._shared: dict[Hashable, Future[Any]] = {}
         self._lock = threading.Lock()
 
@@ -317,7 +317,7 @@ class JudgeSession:
 
 def _read_all(text: str, shapes: Sequence[Shape[Any]]) -> list[Reply[Any]]:
     """One reply per shape, [] when one of them is not there."""
-    replies = [read_reply(text[-READ_CHARACTERS:], shape, wrapped=len(shapes) > 1) for shape in shapes]
+    replies = [read_reply(text, shape, wrapped=len(shapes) > 1) for shape in shapes]
     return [reply for reply in replies if reply is not None] if None not in replies else []
 
 

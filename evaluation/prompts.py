@@ -43,6 +43,12 @@ def load_prompt(name: str, language: Language) -> Prompt:
     return Prompt(name, int(words[2].removeprefix("v")), system)
 
 
+def prompt_versions(language: Language) -> dict[str, str]:
+    """The version of every prompt: scores made with other prompts are other scores."""
+    names = sorted(path.name.removesuffix(f".{language}.md") for path in _FOLDER.glob(f"*.{language}.md"))
+    return {name: str(load_prompt(name, language).version) for name in names}
+
+
 def user_message(data: Mapping[str, object]) -> str:
     """The data to judge as JSON between two markers.
 

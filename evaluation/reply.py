@@ -17,8 +17,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 _TRUE = {"1", "1.0", "true", "yes", "y", "はい", "是", "支持", "supported"}
 _FALSE = {"0", "0.0", "false", "no", "n", "いいえ", "否", "不支持", "不是", "unsupported"}
 _CLOSERS = {"{": "}", "[": "]"}
-# Replies are two or three deep; what goes deeper is babble, and repairing it takes minutes.
+_REASONING = r"</?(?:think|thinking|reasoning)>"
+# A judge may babble without end; its reply stands at the end of what it says.
+READ_CHARACTERS = 40_000
+# Replies are two or three deep; what goes deeper is babble, and reading it as JSON takes minutes.
 _DEEPEST = 12
+_TOO_DEEP = re.compile(r"(?:[{\[｛［][^{}\[\]｛｝［］]*){%d}" % (_DEEPEST + 1))
 # What may close a string that a quote opened: judges mix straight and typographic ones.
 _QUOTES = {'"': '"”＂', "“": '”"', "”": '”"', "＂": '＂"', "'": "'’", "‘": "’'"}
 _STRAIGHT = str.maketrans("“”＂", '"""')
@@ -170,13 +174,22 @@ def read_reply[T: Item](text: str, shape: Shape[T], *, wrapped: bool = False) ->
     Args:
         wrapped: a list without its wrapper is not taken, because another list was asked for with it.
     """
-    for value, cut in reversed(_values(_unquoted(text))):
+    for value, cut in reversed(_values(_unquoted(_end(text)))):
         if wrapped and isinstance(value, list):
             continue
         reply = _fit(value, shape, cut)
         if reply is not None:
             return reply
     return None
+
+
+def _end(text: str) -> str:
+    """The last part of a very long text, with the tag of the reasoning that it is the inside of."""
+    if len(text) <= READ_CHARACTERS:
+        return text
+    tags = re.findall(_REASONING, text[:-READ_CHARACTERS], re.IGNORECASE)
+    inside = tags[-1] if tags and not tags[-1].startswith("</") else ""
+    return inside + text[-READ_CHARACTERS:]
 
 
 def _fit[T: Item](value: object, shape: Shape[T], cut: bool) -> Reply[T] | None:
@@ -223,7 +236,7 @@ def _values(text: str) -> list[tuple[object, bool]]:
     found: list[tuple[object, bool]] = []
     decoder = json.JSONDecoder()
     position = 0
-    for match in re.finditer(r"<(/?)(?:think|thinking|reasoning)>|[{\[｛［]", text, re.IGNORECASE):
+    for match in re.finditer(rf"{_REASONING}|[{{\[｛［]", text, re.IGNORECASE):
         start, token = match.start(), match.group()
         if start < position:
             continue
@@ -233,10 +246,10 @@ def _values(text: str) -> list[tuple[object, bool]]:
             found.clear()
             continue
         if token.startswith("<"):
-            end = re.compile("</" + token[1:], re.IGNORECASE).search(text, position)
+            end = re.search("</" + token[1:], text[position:], re.IGNORECASE)
             if end is None:
                 break
-            position = end.start()
+            position += end.start()
             continue
         try:
             # From a slice, because a decoder's error counts all lines before it: seconds over a long reply in brackets.

@@ -1,5 +1,6 @@
 """Text from users and models inside Markdown that Dify's chat renders."""
 
+import html
 import re
 
 _ELLIPSIS = "…"
@@ -20,3 +21,15 @@ def escape(text: str, limit: int | None = None) -> str:
     """One line that shows as it is: it can't close a table, open HTML, emphasis, a formula or a link."""
     line = one_line(text, limit)
     return re.sub(_ADDRESS, "\\1\u2060", line).translate(_ENTITIES)
+
+
+def unescape(text: str) -> str:
+    """The plain text of what `escape` gave, for places that escape in their own way."""
+    return html.unescape(text).replace("\u2060", "")
+
+
+def visible(text: str, limit: int) -> tuple[str, bool]:
+    """The text with its line breaks, without other control and direction characters, and whether it was cut at `limit`."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    whole = "\n".join(re.sub(_INVISIBLE, "", line.replace("\t", "    ")) for line in lines).strip()
+    return (whole, False) if len(whole) <= limit else (whole[: limit - 1].rstrip() + _ELLIPSIS, True)

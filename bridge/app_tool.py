@@ -1,0 +1,196 @@
+"""The tool for a whole question list against any app."""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from dify_plugin.file.file import File
+
+from bridge.apps import asker, read_app
+from bridge.edge import EvaluatorTool, Output, OutputFile, is_true
+from bridge.judging import open_session, read_options
+from bridge.scorecard_tool import read_thresholds
+from evaluation.batch.records import RunSettings
+from evaluation.batch.report_data import RunReport
+from evaluation.batch.run import RunRequest, run
+from evaluation.errors import EvaluationError, Reason
+from evaluation.golden import MAX_TABLE_CHARACTERS, Row, read_table
+from evaluation.languages import choose_language
+from evaluation.report.block import failure_line
+from evaluation.report.markdown import reason_sentence
+from evaluation.result import bounded, status_of
+from evaluation.sample import read_text
+from evaluation.scorecard import read_metrics
+from evaluation.settings import read_count, read_number
+from evaluation.table_files import MAX_FILE_BYTES, read_table_file
+from evaluation.texts import Texts, load_texts
+
+logger = logging.getLogger("rag_evaluator")
+
+MAX_ROWS = 2000
+MAX_CONCURRENCY = 16
+MAX_REPEAT = 10
+DEFAULT_SECONDS, SHORTEST_SECONDS, LONGEST_SECONDS = 240, 20, 540
+DEFAULT_NAME = "default"
+
+
+class AppTool(EvaluatorTool):
+    """Reads the table, runs as many rows as time allows, and gives the summary with the report as files."""
+
+    def run(self, parameters: Mapping[str, Any], texts: Texts) -> Output:
+        app_id, inputs = read_app(parameters.get("app"), self.session.app_id)
+        metrics = read_metrics(parameters.get("metrics"))
+        rows = read_rows(parameters)
+        if parameters.get("language") in {None, "", "auto"}:
+            texts = load_texts(choose_language(None, *(row.question for row in rows[:20])))
+        session = open_session(self.session, parameters, texts.language)
+        if not session.judge.name:
+            raise EvaluationError(Reason.MODEL_NOT_SELECTED, field="model")
+        options = read_options(parameters)
+        thresholds = read_thresholds(parameters)
+        settings = RunSettings(
+            app_id,
+            session.judge.name,
+            session.embedder.name if session.embedder else "",
+            metrics,
+            options["depth"],
+            session.votes,
+            texts.language,
+            {name: value for name, value in thresholds.items() if name in metrics},
+            read_count(parameters.get("repeat"), "repeat", 1, MAX_REPEAT),
+        )
+        request = read_request(parameters, rows, settings, options)
+        ask = asker(self.session.app, app_id, inputs)
+        report, error = run(request, self.session.storage, ask, session.judge, session.embedder)
+        return _output(report, texts, error)
+
+    def failed(self, error: EvaluationError, texts: Texts) -> Output:
+        summary = failure_line(reason_sentence(error.reason, error.values, texts), texts)
+        return Output(f"- {summary}", _variables(None, error, summary))
+
+
+def read_request(
+    parameters: Mapping[str, Any], rows: list[Row], settings: RunSettings, options: Mapping[str, Any]
+) -> RunRequest:
+    """What the call asks for.
+
+    Raises:
+        EvaluationError: invalid_setting.
+    """
+    seconds = read_number(parameters.get("time_limit"), "time_limit", SHORTEST_SECONDS, LONGEST_SECONDS)
+    kept = read_number(parameters.get("keep_runs"), "keep_runs", 1, 1000)
+    return RunRequest(
+        read_text(parameters.get("run_name"), "run_name") or DEFAULT_NAME,
+        rows,
+        settings,
+        options,
+        concurrency=read_count(parameters.get("concurrency"), "concurrency", 4, MAX_CONCURRENCY),
+        seconds=seconds or DEFAULT_SECONDS,
+        fresh=is_true(parameters.get("fresh")),
+        compare_with=read_text(parameters.get("compare_with"), "compare_with"),
+        keep_runs=int(kept) if kept else None,
+    )
+
+
+def read_rows(parameters: Mapping[str, Any]) -> list[Row]:
+    """The rows of the pasted table and of the files, in this order; the first `max_rows` of them.
+
+    Files are read before anything else is called: their addresses expire.
+
+    Raises:
+        EvaluationError: no_table, table_unreadable, file_too_large, too_many_rows, and what reading a text may give.
+    """
+    files = [file for file in _as_list(parameters.get("golden_file")) if isinstance(file, File)]
+    rows: list[Row] = []
+    for file in files:
+        name = file.filename or "file"
+        if file.size and file.size > MAX_FILE_BYTES:
+            sizes = {"size": file.size / 1e6, "limit": MAX_FILE_BYTES / 1e6}
+            raise EvaluationError(Reason.FILE_TOO_LARGE, file=name, **sizes)
+        try:
+            data = file.blob
+        except Exception as error:
+            raise EvaluationError(Reason.FILE_UNREACHABLE, file=name) from error
+        rows += read_table_file(name, data).rows
+    pasted = read_text(parameters.get("golden"), "golden", MAX_TABLE_CHARACTERS)
+    if pasted or not files:
+        rows = [*read_table(pasted).rows, *rows]
+    most = read_number(parameters.get("max_rows"), "max_rows", 1, MAX_ROWS)
+    if most is None and len(rows) > MAX_ROWS:
+        raise EvaluationError(Reason.TOO_MANY_ROWS, rows=len(rows), limit=MAX_ROWS)
+    return rows[: int(most)] if most else rows
+
+
+def _as_list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _output(report: RunReport, texts: Texts, error: EvaluationError | None) -> Output:
+    # What only reports need is loaded when there is one: it costs each start of the plugin time and memory.
+    from evaluation.report.run_summary import run_line, run_text  # noqa: PLC0415
+
+    text, summary = run_text(report, texts), run_line(report, texts)
+    if error is not None:
+        sentence = reason_sentence(error.reason, error.values, texts)
+        text, summary = f"> ⚠️ {sentence}\n\n{text}", texts.aside(summary, sentence)
+    return Output(text, _variables(report, error, summary), _files(report, texts) if report.done else ())
+
+
+def _files(report: RunReport, texts: Texts) -> list[OutputFile]:
+    """The report as a page and as a spreadsheet. One that can't be made is left out: the scores are outputs too."""
+    from evaluation.report.html import render_html  # noqa: PLC0415
+    from evaluation.report.spreadsheet import render_xlsx  # noqa: PLC0415
+
+    xlsx = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+    renderers: list[tuple[str, str, Callable[[], bytes]]] = [
+        ("html", "text/html", lambda: render_html(report, texts).encode()),
+        ("xlsx", xlsx, lambda: render_xlsx(report, texts)),
+    ]
+    stem = "".join(char if char.isalnum() or char in "-_" else "_" for char in report.name)[:60]
+    files = []
+    for ending, mime_type, render in renderers:
+        try:
+            files.append(OutputFile(f"{stem}-{report.number}.{ending}", mime_type, render()))
+        except Exception:
+            logger.exception("the %s report could not be made", ending)
+    return files
+
+
+def _variables(report: RunReport | None, error: EvaluationError | None, summary: str) -> dict[str, Any]:
+    if report is None:
+        status = status_of(error)
+    else:
+        status = "scored" if report.finished and not report.failed_rows and error is None else "partial"
+        if not any(entry.scored for entry in report.statistics.values()):
+            status = "failed"
+    statistics = {name: asdict(entry) for name, entry in report.statistics.items()} if report else {}
+    details = {
+        "run": {"name": report.name, "number": report.number, "started_at": report.started_at} if report else None,
+        "settings": asdict(report.settings) if report else None,
+        "statistics": statistics,
+        "categories": _plain(report.categories) if report else {},
+        "comparison": asdict(report.comparison) if report and report.comparison else None,
+        "compared_with": report.compared_with if report else "",
+        "findings": [{"name": n, "settings": list(s), "rows": c} for n, s, c in report.findings] if report else [],
+        "failed_rows": report.failed_rows if report else 0,
+        "reused_rows": report.reused_rows if report else 0,
+        "usage": dict(report.usage) if report else {},
+    }
+    return {
+        "scores": {name: entry["mean"] for name, entry in statistics.items()},
+        "status": status,
+        "reason": error.reason.value if error else "",
+        "passed": report.passed if report and report.finished else None,
+        "finished": bool(report and report.finished),
+        "done": report.done if report else 0,
+        "total": report.total if report else 0,
+        "summary": summary,
+        "details": bounded(details),
+    }
+
+
+def _plain(categories: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    return {
+        category: {name: asdict(entry) for name, entry in metrics.items()} for category, metrics in categories.items()
+    }

@@ -1,0 +1,68 @@
+"""Other apps of the workspace, called through Dify's reverse invocation."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from bridge.failures import innermost
+from evaluation.batch.app_events import MESSAGE_CHARACTERS, AppAnswer, read_events
+from evaluation.batch.records import RowRecord
+from evaluation.errors import EvaluationError, Reason
+
+# A workflow has no query: the question goes into its Start node's variable of one of these names.
+QUESTION_INPUTS = ("question", "query", "input", "text")
+
+
+class AppCalls(Protocol):
+    """What is used of a dify_plugin session's `app`."""
+
+    chat: Any
+
+
+def read_app(value: object, own_app_id: str | None) -> tuple[str, dict[str, Any]]:
+    """The id and the fixed inputs of the app that a selector names.
+
+    Raises:
+        EvaluationError: app_not_selected, or app_is_self: an app that evaluates itself would call itself without end.
+    """
+    app_id = value.get("app_id") if isinstance(value, Mapping) else None
+    if not isinstance(app_id, str) or not app_id:
+        raise EvaluationError(Reason.APP_NOT_SELECTED)
+    if app_id == own_app_id:
+        raise EvaluationError(Reason.APP_IS_SELF)
+    inputs = value.get("inputs") if isinstance(value, Mapping) else None
+    return app_id, dict(inputs) if isinstance(inputs, Mapping) else {}
+
+
+def asker(apps: AppCalls, app_id: str, fixed_inputs: Mapping[str, Any]) -> Callable[[RowRecord], AppAnswer]:
+    """Asks the app a row's question, whatever kind of app it is, and reads its stream to the end."""
+
+    def ask(record: RowRecord) -> AppAnswer:
+        inputs = {**dict.fromkeys(QUESTION_INPUTS, record.question), **fixed_inputs, **record.inputs}
+        try:
+            stream = apps.chat.invoke(app_id=app_id, query=record.question, inputs=inputs, response_mode="streaming")
+            return read_events(stream)
+        except EvaluationError:
+            raise
+        except Exception as error:
+            raise app_failure(str(error)) from error
+
+    return ask
+
+
+def app_failure(text: str) -> EvaluationError:
+    """Why a call of an app failed, from the text in which Dify reports it."""
+    status = re.search(r"request failed with status code: (\d{3})", text[:200])
+    message = innermost(text)[0].strip()
+    if "app not found" in message:
+        return EvaluationError(Reason.APP_NOT_FOUND)
+    if "unexpected app type" in message or "not published" in message:
+        return EvaluationError(Reason.APP_NOT_PUBLISHED)
+    if "exited without response" in message:
+        return EvaluationError(Reason.TIMEOUT)
+    if status and (int(status.group(1)) >= 500 or status.group(1) == "429"):
+        return EvaluationError(Reason.APP_UNAVAILABLE)
+    shown = message[:MESSAGE_CHARACTERS]
+    if re.search(r"is required in input form|missing (query|inputs?)|must be (less|one of|a )", message):
+        return EvaluationError(Reason.APP_INPUT_MISSING, text=shown)
+    return EvaluationError(Reason.APP_FAILED, text=shown)

@@ -1,0 +1,5 @@
+from bridge import app_tool
+
+
+class EvaluateApp(app_tool.AppTool):
+    """A whole question list against any Dify app."""
