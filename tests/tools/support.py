@@ -4,6 +4,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,13 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
     },
 }
 
+K, CHUNK = 5, 800
+FILLING = {
+    "ja": "有給休暇は入社6か月後に10日付与され、申請は3営業日前までに上長へ行います。",
+    "en": "Ten days of paid leave are granted after six months; ask your manager three working days before. ",
+    "zh": "入职满6个月后有10天带薪年假，须提前3个工作日向上级申请，并在系统中登记。",
+}
+
 
 def items(*texts: str) -> list[dict[str, Any]]:
     """Chunks as a Knowledge Retrieval node hands them on."""
@@ -79,6 +87,13 @@ def sample(spoken: str = "ja", **changes: Any) -> dict[str, Any]:
     """The parameters of an ordinary call of any metric; `None` as a change leaves the parameter out."""
     parameters = {**TEXTS[spoken], "contexts": items(*CHUNKS), "model": MODEL, "embedding_model": EMBEDDING}
     return {name: value for name, value in (parameters | changes).items() if value is not None}
+
+
+def long_sample(language: str, **changes: Any) -> dict[str, Any]:
+    """Five chunks of 800 characters, the size of the published comparison."""
+    chunks = [f"{rank}:" + "".join(islice(cycle(FILLING[language]), CHUNK - 2)) for rank in range(1, K + 1)]
+    assert {len(chunk) for chunk in chunks} == {CHUNK}
+    return sample(language, contexts=items(*chunks), language="auto", **changes)
 
 
 def data_of(request: Request) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from itertools import cycle, islice
 from typing import Any
 
 import pytest
@@ -10,22 +9,7 @@ import pytest
 from devhost.daemon import PluginProcess, ToolOutput
 from tests.model_server import ScriptedModelServer
 from tests.tools.conftest import Run
-from tests.tools.support import METRICS, TEXTS, by_chunk, invoke, items, outcome, sample
-
-K, CHUNK = 5, 800
-FILLING = {
-    "ja": "有給休暇は入社6か月後に10日付与され、申請は3営業日前までに上長へ行います。",
-    "en": "Ten days of paid leave are granted after six months; ask your manager three working days before. ",
-    "zh": "入职满6个月后有10天带薪年假，须提前3个工作日向上级申请，并在系统中登记。",
-}
-DATA_CHARACTERS = {"standard": 15_400, "economy": 14_000}
-
-
-def long_sample(language: str, **changes: Any) -> dict[str, Any]:
-    """Five chunks of 800 characters, the size of the published comparison."""
-    chunks = [f"{rank}:" + "".join(islice(cycle(FILLING[language]), CHUNK - 2)) for rank in range(1, K + 1)]
-    assert {len(chunk) for chunk in chunks} == {CHUNK}
-    return sample(language, contexts=items(*chunks), language="auto", **changes)
+from tests.tools.support import CHUNK, METRICS, TEXTS, K, by_chunk, invoke, long_sample, outcome, sample
 
 
 def four_at_once(plugin: PluginProcess, parameters: dict[str, Any]) -> dict[str, ToolOutput]:
