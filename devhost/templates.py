@@ -13,6 +13,7 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,7 @@ def read_texts(template: str, language: str) -> dict[str, Any]:
     return {**texts, **own, "golden": golden}
 
 
+@cache
 def render(template: str, language: str) -> str:
     """One template as YAML text, in the layout that Dify's own export has."""
     return yaml.dump(
