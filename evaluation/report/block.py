@@ -66,11 +66,14 @@ def sentence_of(found: Finding, texts: Texts) -> str:
 
 def mark(result: MetricResult, threshold: float | None) -> str:
     """Good, fair or bad against the threshold, or without one against 0.7 and 0.5."""
-    if result.score is None:
-        return ""
+    return "" if result.score is None else mark_of(result.score, threshold)
+
+
+def mark_of(score: float, threshold: float | None) -> str:
+    """The same for a number, such as a mean."""
     if threshold is not None:
-        return "✅" if result.score >= threshold else "❌"
-    return "✅" if result.score >= GOOD else "⚠️" if result.score >= FAIR else "❌"
+        return "✅" if score >= threshold else "❌"
+    return "✅" if score >= GOOD else "⚠️" if score >= FAIR else "❌"
 
 
 def _table(card: Scorecard, texts: Texts) -> str:

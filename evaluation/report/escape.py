@@ -29,7 +29,7 @@ def unescape(text: str) -> str:
 
 
 def visible(text: str, limit: int) -> tuple[str, bool]:
-    """The text with its line breaks, without other control and direction characters, and whether it was cut at `limit`."""
+    """The text with line breaks but no other control or direction characters, and whether it was cut at `limit`."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     whole = "\n".join(re.sub(_INVISIBLE, "", line.replace("\t", "    ")) for line in lines).strip()
     return (whole, False) if len(whole) <= limit else (whole[: limit - 1].rstrip() + _ELLIPSIS, True)
