@@ -4,14 +4,10 @@ Sources: Ragas 0.4.3 (faithfulness, context recall, context precision, response 
 Where we differ, the function says so.
 """
 
+import math
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from evaluation.errors import EvaluationError, Reason
-
-Vector = NDArray[np.float64]
 
 
 def share_true(verdicts: Sequence[bool]) -> float:
@@ -63,27 +59,29 @@ def cosines(one: Sequence[float], many: Sequence[Sequence[float]]) -> list[float
     """
     anchor = _checked(one)
     others = [_checked(vector) for vector in many]
-    if any(vector.shape != anchor.shape for vector in others):
+    if any(len(vector) != len(anchor) for vector in others):
         raise EvaluationError(Reason.EMBEDDING_INVALID)
     return [_cosine(anchor, vector) for vector in others]
 
 
-def _cosine(one: Vector, other: Vector) -> float:
+def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
     """Of two unit vectors."""
-    similarity = float(one @ other)
+    similarity = math.sumprod(one, other)
     return 1.0 if similarity > 1.0 - 1e-12 else max(-1.0, similarity)
 
 
-def _checked(values: Sequence[float]) -> Vector:
+def _checked(values: Sequence[float]) -> list[float]:
     """The vector scaled to unit length. Scaling by the largest entry first keeps huge and tiny entries finite."""
     try:
-        vector = np.asarray(values, dtype=np.float64)
+        vector = [float(value) for value in values]
     except (TypeError, ValueError):
         raise EvaluationError(Reason.EMBEDDING_INVALID) from None
-    if vector.ndim != 1 or not vector.size or not np.isfinite(vector).all() or not vector.any():
+    if not all(map(math.isfinite, vector)) or not any(vector):
         raise EvaluationError(Reason.EMBEDDING_INVALID)
-    vector = vector / np.abs(vector).max()
-    return np.asarray(vector / np.linalg.norm(vector), dtype=np.float64)
+    largest = max(map(abs, vector))
+    scaled = [value / largest for value in vector]
+    length = math.sqrt(math.sumprod(scaled, scaled))
+    return [value / length for value in scaled]
 
 
 def answer_relevancy(similarities: Sequence[float], noncommittal: Sequence[bool]) -> float:
