@@ -5,7 +5,17 @@ from typing import Any
 
 from evaluation.diagnosis import Finding
 from evaluation.report.escape import escape
-from evaluation.report.markdown import FAIR, GOOD, QUOTES, finding, kind_of, quote, quotes, score_word
+from evaluation.report.markdown import (
+    FAIR,
+    GOOD,
+    QUOTES,
+    capitalized,
+    finding,
+    kind_of,
+    quote,
+    quotes,
+    score_word,
+)
 from evaluation.report.numbers import money, score_text
 from evaluation.result import MetricResult
 from evaluation.scorecard import Scorecard
@@ -51,8 +61,11 @@ def _next_step(findings: Sequence[Finding], texts: Texts) -> str:
     """The first finding with the settings to change, in the order to try them; "" when nothing is wrong."""
     if not findings:
         return ""
-    lead = f"**{texts.get('scorecard.next')}**: {texts.get(f'diagnosis.{findings[0].name}')}"
-    steps = [f"{n}. {texts.get(f'settings_to_try.{name}')}" for n, name in enumerate(findings[0].settings, start=1)]
+    cause, settings = texts.get(f"diagnosis.{findings[0].name}"), findings[0].settings
+    if len(settings) > 1:
+        cause = texts.get("settings_to_try.lead", cause=cause, steps=texts.get("scorecard.in_order"))
+    lead = texts.get("with_quotes", sentence=f"**{texts.get('scorecard.next')}**", quotes=cause)
+    steps = [f"{n}. {capitalized(texts.get(f'settings_to_try.{name}'))}" for n, name in enumerate(settings, start=1)]
     return "\n".join([lead, "", *steps])
 
 
@@ -80,13 +93,17 @@ def _table(card: Scorecard, texts: Texts) -> str:
     head = " | ".join(texts.get(f"scorecard.{name}") for name in ("metric", "score", "finding"))
     rows = [f"| {head} |", "|---|---:|---|"]
     for name, result in card.results.items():
-        score = f"{score_word(result, texts)} {mark(result, card.thresholds.get(name))}".strip()
-        rows.append(f"| {texts.get(f'metrics.{name}')} | {score} | {finding(result, texts, quoted=False)} |")
+        score = [score_word(result, texts), mark(result, card.thresholds.get(name))]
+        rows.append(_row(texts.get(f"metrics.{name}"), score, finding(result, texts, quoted=False)))
     if card.documents is not None:
-        rows.append(
-            f"| {texts.get('documents.label')} | {score_text(card.documents.recall)} | {_documents(card, texts)} |"
-        )
+        score = [score_text(card.documents.recall), mark_of(card.documents.recall, None)]
+        rows.append(_row(texts.get("documents.label"), score, _documents(card, texts)))
     return "\n".join(rows)
+
+
+def _row(name: str, score: Sequence[str], sentence: str) -> str:
+    # A space that does not break: on a phone the mark would stand under its number.
+    return f"| {name} | {'\N{NO-BREAK SPACE}'.join(filter(None, score))} | {capitalized(sentence)} |"
 
 
 def _documents(card: Scorecard, texts: Texts) -> str:
@@ -106,12 +123,16 @@ def _documents(card: Scorecard, texts: Texts) -> str:
 
 
 def _complaints(card: Scorecard, texts: Texts) -> str:
-    """What the answer should not say, and what was not retrieved: the first of each, with the judge's reason."""
+    """What the answer should not say, and what was not retrieved: the first of each, with metric and judge's reason."""
     lines = []
     for name, key in (("faithfulness", "claims"), ("context_recall", "parts"), ("answer_correctness", "facts")):
         entries = card.results[name].details.get(key, []) if name in card.results else []
         lacking = [entry for entry in entries if entry["verdict"] == 0]
-        lines += [f"> ❌ {_entry(texts, entry)}" for entry in lacking[:QUOTES]]
+        metric = texts.get(f"metrics.{name}")
+        lines += [
+            f"> ❌ {texts.get('with_quotes', sentence=metric, quotes=_entry(texts, entry))}"
+            for entry in lacking[:QUOTES]
+        ]
     return "\n>\n".join(dict.fromkeys(lines))
 
 
@@ -158,4 +179,4 @@ def _cost(used: Mapping[str, Any], texts: Texts) -> str:
     ]
     if usage["price"]:
         items.append(money(usage["price"], usage["currency"]))
-    return f"<sub>{texts.get('dot').join(items)}</sub>"
+    return f"<sub>{capitalized(texts.get('dot').join(items))}</sub>"

@@ -70,6 +70,11 @@ def list_line(result: MetricResult, texts: Texts, threshold: float | None = None
     return texts.aside(line, texts.get("dropped_chunks", count=dropped)) if dropped else line
 
 
+def capitalized(sentence: str) -> str:
+    """The sentence with a capital first letter, as it stands alone; other scripts stay as they are."""
+    return sentence[:1].upper() + sentence[1:]
+
+
 def quotes(texts: Texts, entries: Sequence[Mapping[str, Any]]) -> str:
     """The first three entries' texts in quotation marks, with the kind of a claim that is not supported."""
     shown = [quote(texts, entry["text"]) + kind_of(texts, entry) for entry in entries[:QUOTES]]

@@ -75,11 +75,11 @@ def test_the_reply_ends_with_a_table_of_the_scores(template: str, language: str,
 
 def test_the_claim_that_the_documents_do_not_hold_is_quoted_and_the_settings_to_change_are_listed(ask: Ask) -> None:
     reply = ask(WITH_REFERENCE)
-    assert "> ❌ 「毎年20日もらえます。」" in reply.final
+    assert "> ❌ 忠実性：「毎年20日もらえます。」" in reply.final
     finding, *_ = outputs(reply)["details"]["findings"]
     # Half of the reference was retrieved, with two chunks that help.
     assert (finding["name"], finding["settings"][0]) == ("missed_part", "top_k_up")
-    _, advice = reply.final.split("**次にすること**: ")
+    _, advice = reply.final.split("**次にすること**：")
     steps = re.findall(r"^(\d)\. (.+)$", advice, re.MULTILINE)
     assert [int(number) for number, _ in steps] == list(range(1, len(finding["settings"]) + 1))
     assert "トップ K" in steps[0][1]
