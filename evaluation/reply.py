@@ -251,6 +251,8 @@ def _values(text: str) -> list[tuple[object, bool]]:
                 break
             position += end.start()
             continue
+        if _TOO_DEEP.match(text, start):
+            continue
         try:
             # From a slice, because a decoder's error counts all lines before it: seconds over a long reply in brackets.
             value, length = decoder.raw_decode(text[start:])
