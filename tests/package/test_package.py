@@ -136,6 +136,7 @@ def test_every_requirement_has_a_lower_and_an_upper_bound(unpacked: Path) -> Non
         "dify_plugin",
         "json-repair",
         "numpy",
+        "PyYAML",
         "pydantic",
         "rapidfuzz",
     }

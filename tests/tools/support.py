@@ -90,10 +90,14 @@ def sample(spoken: str = "ja", **changes: Any) -> dict[str, Any]:
 
 
 def long_sample(language: str, **changes: Any) -> dict[str, Any]:
-    """Five chunks of 800 characters, the size of the published comparison."""
-    chunks = [f"{rank}:" + "".join(islice(cycle(FILLING[language]), CHUNK - 2)) for rank in range(1, K + 1)]
-    assert {len(chunk) for chunk in chunks} == {CHUNK}
-    return sample(language, contexts=items(*chunks), language="auto", **changes)
+    """Five chunks of 800 characters, an answer and a reference of 400: the size of the published comparison."""
+
+    def text(start: str, length: int) -> str:
+        return start + "".join(islice(cycle(FILLING[language]), length - len(start)))
+
+    chunks = [text(f"{rank}: ", CHUNK) for rank in range(1, K + 1)]
+    long = {"answer": text("A: ", 400), "reference": text("R: ", 400), "contexts": items(*chunks)}
+    return sample(language, **long, language="auto", **changes)
 
 
 def data_of(request: Request) -> dict[str, Any]:
