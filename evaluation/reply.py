@@ -22,7 +22,7 @@ _REASONING = r"</?(?:think|thinking|reasoning)>"
 READ_CHARACTERS = 40_000
 # Replies are two or three deep; what goes deeper is babble, and reading it as JSON takes minutes.
 _DEEPEST = 12
-_TOO_DEEP = re.compile(r"(?:[{\[｛［][^{}\[\]｛｝［］]*){%d}" % (_DEEPEST + 1))
+_TOO_DEEP = re.compile(r"(?:[{\[｛［][^{}\[\]｛｝［］]*)" + f"{{{_DEEPEST + 1}}}")
 # What may close a string that a quote opened: judges mix straight and typographic ones.
 _QUOTES = {'"': '"”＂', "“": '”"', "”": '”"', "＂": '＂"', "'": "'’", "‘": "’'"}
 _STRAIGHT = str.maketrans("“”＂", '"""')
@@ -60,7 +60,7 @@ def _read_grade(value: object) -> int:
 
 def _read_id(value: object) -> int:
     number = float(unicodedata.normalize("NFKC", value)) if isinstance(value, str) else value
-    if isinstance(number, bool) or not isinstance(number, (int, float)) or number != int(number):
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or not number.is_integer():
         raise ValueError("not an id")
     return int(number)
 
