@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -142,8 +142,7 @@ PATHS = [
 # Reached in tests of their own: they need an app, a storage or a process of another kind.
 ELSEWHERE = {Reason.NO_APP, Reason.STORAGE_FAILED, Reason.TIMEOUT, Reason.INTERNAL_ERROR}
 # Those that only evaluate_app gives.
-OF_APPS = {reason for reason in Reason if reason.startswith(("app_", "run_"))} | {
-    Reason.FILE_TOO_LARGE,
+OF_APPS = {reason for reason in Reason if reason.startswith(("app_", "run_", "file_"))} | {
     Reason.TOO_MANY_ROWS,
     Reason.STORAGE_FULL,
 }
@@ -208,9 +207,14 @@ def test_settings_outside_of_an_app_say_so(run: Run) -> None:
     assert output.variables["saved"] is False
 
 
-def test_a_storage_without_space_is_said_and_not_raised(run: Run, storage: Storage) -> None:
-    size = 10_485_760
-    storage.set("filler", bytes(size), limit=size)
+def test_a_storage_without_space_is_said_and_not_raised(
+    run: Run, plugin: PluginProcess, judge: ScriptedModelServer
+) -> None:
+    dify = DifySide(ModelServer(judge.url))
+    answer = dify.handlers["storage"]
+    # As if the manifest had asked for ten bytes.
+    dify.handlers["storage"] = lambda call: answer(replace(call, permission={"storage": {"enabled": True, "size": 10}}))
+    plugin.dify = dify
     output = run("judge_settings")
     assert outcome(output) == ("failed", Reason.STORAGE_FAILED)
     assert output.variables["saved"] is False

@@ -621,8 +621,8 @@ def test_a_long_answer_makes_no_long_line(plugin: PluginProcess) -> None:
 
 def test_details_are_bounded_however_much_there_is(plugin: PluginProcess, judge: ScriptedModelServer) -> None:
     # 48
-    judge.on("faithfulness.statements", statements(*(f"{n}番目の主張" + "と続く" * 300 for n in range(150))))
-    judge.on("faithfulness.verdicts", verdicts(0, reason="長い理由" * 300))
+    judge.on("faithfulness.statements", statements(*(f"{n}番目の主張" + "と続く" * 80 for n in range(150))))
+    judge.on("faithfulness.verdicts", verdicts(0, reason="長い理由" * 375))
     output = invoke(plugin, "faithfulness", sample())
     assert output.variables["score"] == 0
     assert output.variables["details"]["coverage"]["of"] == 150
