@@ -1,9 +1,9 @@
-"""Runs a chatflow's DSL file with graphon, Dify's own workflow engine, against a plugin process."""
+"""Runs a chatflow's or a workflow's DSL file with graphon, Dify's own workflow engine, against a plugin process."""
 
 import copy
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,8 @@ from graphon.runtime.graph_runtime_state import GraphRuntimeState
 from graphon.runtime.variable_pool import VariablePool
 
 from devhost.dify_side import ModelServer
+from devhost.files import HostedFiles
+from devhost.flow_inputs import start_inputs
 from devhost.flow_nodes import FlowNodeFactory, Surroundings, ToolHost, declared_tools, read_yaml
 from devhost.knowledge import KnowledgeBase
 
@@ -41,11 +43,12 @@ type Dsl = Mapping[str, Any] | Path
 
 @dataclass
 class ChatReply:
-    """One reply of a chatflow.
+    """One reply of a chatflow, or what one run of a workflow gave.
 
     Attributes:
         streamed: the chunks that reached the chat while the flow ran, joined.
-        final: the Answer nodes' own outputs, joined in the order in which they finished.
+        final: the Answer nodes' own outputs, joined in the order in which they finished; "" for a workflow.
+        outputs: the flow's own outputs, for a workflow those of its Output nodes.
         node_outputs: a finished node's outputs by its id.
         order: the ids of the finished nodes, in order.
         seconds: from a finished node's start to its end, by its id.
@@ -54,10 +57,28 @@ class ChatReply:
 
     streamed: str = ""
     final: str = ""
+    outputs: dict[str, Any] = field(default_factory=dict)
     node_outputs: dict[str, dict[str, Any]] = field(default_factory=dict)
     order: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     error: str | None = None
+
+
+@dataclass(frozen=True)
+class FlowCall:
+    """One call of a flow: the system variables that a caller decides, and its inputs.
+
+    Attributes:
+        query: the user's message; "" for a workflow.
+        inputs: of the Start node, by variable name; what the node does not declare is dropped.
+        conversation_id, user_id, run_id: new ids when not given.
+    """
+
+    query: str = ""
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    conversation_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    user_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    run_id: str = field(default_factory=lambda: str(uuid.uuid4()))
 
 
 @dataclass(frozen=True)
@@ -125,10 +146,15 @@ def selector(model_type: str, model: str, parameters: Mapping[str, Any] | None =
 
 
 class Chatflow:
-    """A chatflow that can be asked questions; every question is a run of its own.
+    """A chatflow that can be asked questions, or a workflow that can be run; every question is a run of its own.
 
-    Not played: the memory of LLM nodes, files, structured output and node types that graphon does not know, save
-    Knowledge Retrieval.
+    Not played: the memory of LLM nodes, structured output and node types that graphon does not know, save Knowledge
+    Retrieval.
+
+    Attributes:
+        app_id: the app's id, as tools see it.
+        mode: "advanced-chat" or "workflow".
+        workflow_id: the same for all runs.
     """
 
     def __init__(
@@ -139,6 +165,7 @@ class Chatflow:
         knowledge: Sequence[KnowledgeBase] = (),
         *,
         app_id: str = DEFAULT_APP_ID,
+        files: HostedFiles | None = None,
     ) -> None:
         """Read the document.
 
@@ -148,14 +175,19 @@ class Chatflow:
             models: answers the LLM nodes.
             knowledge: the workspace's knowledge bases; a node uses those whose ids it names.
             app_id: the app's id, as tools see it.
+            files: keeps the files that tools make; without it such a tool fails its node.
 
         Raises:
             ValueError: the document holds no chatflow or workflow.
         """
-        workflow = load_dsl(dsl).get("workflow")
+        document = load_dsl(dsl)
+        workflow = document.get("workflow")
         if not workflow:
             raise ValueError("the document holds no chatflow or workflow")
+        self.mode: str = document["app"]["mode"]
+        self.workflow_id = str(uuid.uuid4())
         self._graph_config = workflow["graph"]
+        self._start = next(node for node in self._graph_config["nodes"] if node["data"]["type"] == "start")
         self._declared_variables = {
             "env": workflow.get("environment_variables") or [],
             "conversation": workflow.get("conversation_variables") or [],
@@ -163,7 +195,8 @@ class Chatflow:
         self._plugin = plugin
         self._models = models
         self._knowledge = knowledge
-        self._app_id = app_id
+        self.app_id = app_id
+        self._files = files
         self._tools = declared_tools(plugin.folder)
 
     def run(
@@ -171,14 +204,16 @@ class Chatflow:
         query: str,
         conversation_id: str | None = None,
         *,
+        inputs: Mapping[str, Any] | None = None,
         on_text: Callable[[str], None] | None = None,
         on_node: Callable[[NodeProgress], None] | None = None,
     ) -> ChatReply:
-        """Ask one question.
+        """Ask one question, or run a workflow.
 
         Args:
-            query: the user's message.
+            query: the user's message; "" for a workflow.
             conversation_id: a new conversation when not given.
+            inputs: of the Start node, by variable name.
             on_text: called with every chunk as it is streamed.
             on_node: called when a node starts and ends.
 
@@ -186,36 +221,39 @@ class Chatflow:
             The reply; a failed run is told in its `error`, as Dify shows it.
 
         Raises:
-            ValueError: an LLM node has no model.
+            ValueError: an LLM node has no model, or an input is missing or does not fit.
         """
-        engine = self._engine(query, conversation_id or str(uuid.uuid4()))
+        call = FlowCall(query, inputs or {}, **({"conversation_id": conversation_id} if conversation_id else {}))
         watch = _Watch(on_text, on_node)
-        context = GraphEventFilterContext.from_engine(engine)
-        try:
-            for event in filter_graph_events(engine.run(), context=context, filters=[ResponseStreamFilter()]):
-                watch.take(event)
-        except Exception:
-            # graphon tells a failed run by an event and then raises the error as well.
-            if watch.reply.error is None:
-                raise
-        watch.reply.final = engine.graph_runtime_state.outputs.get("answer", "")
+        run = self.start(call)
+        for event in run.events():
+            watch.take(event)
+        watch.reply.outputs = run.outputs
+        watch.reply.final = run.outputs.get("answer", "") if self.mode == "advanced-chat" else ""
         return watch.reply
 
-    def _engine(self, query: str, conversation_id: str) -> GraphEngine:
-        graph_config = self._graph_config
-        root = next(node["id"] for node in graph_config["nodes"] if node["data"]["type"] == "start")
-        workflow_id = str(uuid.uuid4())
-        system = {
-            "query": query,
-            "conversation_id": conversation_id,
-            "user_id": str(uuid.uuid4()),
-            "app_id": self._app_id,
-            "workflow_id": workflow_id,
-            "workflow_run_id": str(uuid.uuid4()),
-            "dialogue_count": 1,
+    def start(self, call: FlowCall) -> "FlowRun":
+        """Prepare a run.
+
+        Raises:
+            ValueError: an LLM node has no model, or an input is missing or does not fit.
+        """
+        system: dict[str, Any] = {
+            "user_id": call.user_id,
+            "app_id": self.app_id,
+            "workflow_id": self.workflow_id,
+            "workflow_run_id": call.run_id,
             "files": [],
         }
-        state = GraphRuntimeState(variable_pool=self._variables(system), start_at=time.time())
+        if self.mode == "advanced-chat":
+            system |= {"query": call.query, "conversation_id": call.conversation_id, "dialogue_count": 1}
+        inputs = start_inputs(self._start["data"]["variables"], call.inputs)
+        return FlowRun(call, system, inputs, self._engine(call, system, inputs))
+
+    def _engine(self, call: FlowCall, system: Mapping[str, Any], inputs: Mapping[str, Any]) -> GraphEngine:
+        graph_config, workflow_id = self._graph_config, self.workflow_id
+        conversation_id = call.conversation_id if self.mode == "advanced-chat" else None
+        state = GraphRuntimeState(variable_pool=self._variables(system, inputs), start_at=time.time())
         factory = FlowNodeFactory(
             graph_config=graph_config,
             graph_init_params=GraphInitParams(
@@ -224,25 +262,63 @@ class Chatflow:
             graph_runtime_state=state,
             credentials=DslCredentials(),
             dependencies=[],
-            surroundings=Surroundings(self._plugin, self._models, self._knowledge, self._app_id, conversation_id),
+            surroundings=Surroundings(
+                self._plugin, self._models, self._knowledge, self.app_id, conversation_id, self._files
+            ),
             tools=self._tools,
         )
         return GraphEngine(
             workflow_id=workflow_id,
-            graph=Graph.init(graph_config=graph_config, node_factory=factory, root_node_id=root),
+            graph=Graph.init(graph_config=graph_config, node_factory=factory, root_node_id=self._start["id"]),
             graph_runtime_state=state,
             command_channel=InMemoryChannel(),
             config=ENGINE_CONFIG,
         )
 
-    def _variables(self, system: Mapping[str, Any]) -> VariablePool:
+    def _variables(self, system: Mapping[str, Any], inputs: Mapping[str, Any]) -> VariablePool:
         pool = VariablePool()
+        for name, value in inputs.items():
+            pool.add((self._start["id"], name), value)
         for name, value in system.items():
             pool.add(("sys", name), value)
         for group, variables in self._declared_variables.items():
             for variable in variables:
                 pool.add((group, variable["name"]), variable["value"])
         return pool
+
+
+@dataclass
+class FlowRun:
+    """A run that has been prepared.
+
+    Attributes:
+        call: what was asked.
+        system: the system variables, by name without "sys.".
+        inputs: of the Start node.
+    """
+
+    call: FlowCall
+    system: Mapping[str, Any]
+    inputs: Mapping[str, Any]
+    engine: GraphEngine
+
+    def events(self) -> Iterator[GraphEngineEvent]:
+        """The engine's events while it runs, with the response's chunks in the order in which a chat shows them."""
+        context = GraphEventFilterContext.from_engine(self.engine)
+        failed = False
+        try:
+            for event in filter_graph_events(self.engine.run(), context=context, filters=[ResponseStreamFilter()]):
+                failed = failed or isinstance(event, NodeRunFailedEvent | GraphRunFailedEvent)
+                yield event
+        except Exception:
+            # graphon tells a failed run by an event and then raises the error as well.
+            if not failed:
+                raise
+
+    @property
+    def outputs(self) -> dict[str, Any]:
+        """The flow's outputs so far."""
+        return dict(self.engine.graph_runtime_state.outputs)
 
 
 class _Watch:

@@ -15,9 +15,10 @@ import yaml
 from graphon.dsl.node_factory import SlimDslNodeFactory
 from graphon.dsl.tool_runtime import SlimToolAction, SlimToolNodeRuntime
 from graphon.entities.base_node_data import BaseNodeData
-from graphon.enums import WorkflowNodeExecutionStatus
+from graphon.enums import BuiltinNodeTypes, WorkflowNodeExecutionMetadataKey, WorkflowNodeExecutionStatus
+from graphon.file.models import File
 from graphon.model_runtime.entities.common_entities import I18nObject
-from graphon.model_runtime.entities.llm_entities import LLMMode, LLMResult, LLMResultChunk
+from graphon.model_runtime.entities.llm_entities import LLMMode, LLMResult, LLMResultChunk, LLMUsage
 from graphon.model_runtime.entities.message_entities import PromptMessage
 from graphon.model_runtime.entities.model_entities import AIModelEntity, FetchFrom, ModelPropertyKey, ModelType
 from graphon.model_runtime.errors.invoke import InvokeError
@@ -25,11 +26,13 @@ from graphon.node_events.base import NodeRunResult
 from graphon.nodes.base.node import Node
 from graphon.nodes.tool.entities import ToolNodeData
 from graphon.nodes.tool.exc import ToolNodeError
+from graphon.nodes.tool.tool_node import ToolNode
 from graphon.variables.segments import ArrayObjectSegment
 from pydantic import Field
 
 from devhost.daemon import Message, ToolFailed
 from devhost.dify_side import ModelError, ModelServer
+from devhost.files import HostedFiles
 from devhost.knowledge import DEFAULT_TOP_K, KnowledgeBase
 
 KNOWLEDGE_RETRIEVAL = "knowledge-retrieval"
@@ -62,14 +65,16 @@ class Surroundings:
         models: answers the LLM nodes.
         knowledge: the knowledge bases of the workspace; a node names those that it uses by their ids.
         app_id: the app's id, as tools see it.
-        conversation_id: the conversation's id, as tools see it.
+        conversation_id: the conversation's id, as tools see it; None in a workflow.
+        files: keeps the files that tools make, None when no tool may make any.
     """
 
     plugin: ToolHost
     models: ModelServer
     knowledge: Sequence[KnowledgeBase]
     app_id: str
-    conversation_id: str
+    conversation_id: str | None
+    files: HostedFiles | None = None
 
 
 @cache
@@ -141,7 +146,10 @@ def _selector(value: Any) -> dict[str, Any]:
 
 
 def _files(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
+    return [
+        item.to_plugin_parameter() if isinstance(item, File) else item
+        for item in (value if isinstance(value, list) else [value])
+    ]
 
 
 def _any(value: Any) -> Any:
@@ -291,10 +299,18 @@ class KnowledgeRetrievalNode(Node[KnowledgeRetrievalNodeData]):
         query = "" if variable is None else variable.text
         chosen = [base for base in self._knowledge if base.id in self.node_data.dataset_ids]
         settings = self.node_data.multiple_retrieval_config
+        usage = LLMUsage.empty_usage()
         return NodeRunResult(
             status=WorkflowNodeExecutionStatus.SUCCEEDED,
             inputs={"query": query},
+            process_data={"usage": usage.model_dump(mode="json")},
             outputs={"result": ArrayObjectSegment(value=retrieve(chosen, query, settings))},
+            metadata={
+                WorkflowNodeExecutionMetadataKey.TOTAL_TOKENS: usage.total_tokens,
+                WorkflowNodeExecutionMetadataKey.TOTAL_PRICE: usage.total_price,
+                WorkflowNodeExecutionMetadataKey.CURRENCY: usage.currency,
+            },
+            llm_usage=usage,
         )
 
 
@@ -312,6 +328,17 @@ def retrieve(knowledge: Sequence[KnowledgeBase], query: str, settings: Mapping[s
     ]
 
 
+@dataclass
+class FileToolRuntime(SlimToolNodeRuntime):
+    """graphon's tool runtime, which lacks the files that a tool makes."""
+
+    files: HostedFiles = field(kw_only=True)
+
+    def build_file_reference(self, *, mapping: Mapping[str, Any]) -> File:
+        """The file that was made of a tool's blob."""
+        return self.files.file(mapping["tool_file_id"])
+
+
 @dataclass(slots=True)
 class FlowNodeFactory(SlimDslNodeFactory):
     """graphon's node factory with the three node types above."""
@@ -320,14 +347,29 @@ class FlowNodeFactory(SlimDslNodeFactory):
     tools: Mapping[str, Mapping[str, Any]] = field(kw_only=True)
 
     def _create_tool_runtime(self, node_data: ToolNodeData) -> SlimToolNodeRuntime:
-        return SlimToolNodeRuntime(
-            config=self.slim_client_config,
-            plugin_id="/".join(node_data.provider_id.split("/")[:-1]),
-            provider=node_data.provider_id.split("/")[-1],
-            provider_id=node_data.provider_id,
-            tool_name=node_data.tool_name,
-            credentials={},
-            action_invoker=ToolCalls(self.surroundings, self.tools),
+        settings: dict[str, Any] = {
+            "config": self.slim_client_config,
+            "plugin_id": "/".join(node_data.provider_id.split("/")[:-1]),
+            "provider": node_data.provider_id.split("/")[-1],
+            "provider_id": node_data.provider_id,
+            "tool_name": node_data.tool_name,
+            "credentials": {},
+            "action_invoker": ToolCalls(self.surroundings, self.tools),
+        }
+        files = self.surroundings.files
+        return SlimToolNodeRuntime(**settings) if files is None else FileToolRuntime(**settings, files=files)
+
+    def _create_tool_node_with_files(self, request: Any) -> ToolNode:
+        if self.surroundings.files is None:
+            return self._create_tool_node(request)
+        data = ToolNodeData.model_validate(request.data_payload)
+        return ToolNode(
+            node_id=request.node_id,
+            data=data,
+            graph_init_params=self.graph_init_params,
+            graph_runtime_state=self.graph_runtime_state,
+            tool_file_manager=self.surroundings.files,
+            runtime=self._create_tool_runtime(data),
         )
 
     def _create_slim_llm_runtime(
@@ -353,4 +395,5 @@ class FlowNodeFactory(SlimDslNodeFactory):
     NODE_BUILDERS: ClassVar[Mapping[Any, Any]] = {
         **SlimDslNodeFactory.NODE_BUILDERS,
         KNOWLEDGE_RETRIEVAL: _create_knowledge_node,
+        BuiltinNodeTypes.TOOL: _create_tool_node_with_files,
     }
