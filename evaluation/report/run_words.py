@@ -65,9 +65,21 @@ def remarks(report: RunReport, texts: Texts) -> list[str]:
     if report.passed is not False and means:
         name = min(means, key=lambda metric: means[metric])
         lines.append(texts.get("report.lowest", metric=texts.get(f"metrics.{name}"), mean=score_text(means[name])))
+    if close := _borderline(report, texts):
+        lines.append(texts.get("report.borderline", metrics=texts.get("separator").join(close)))
     if troubled := sum(report.troubled(record) for record in report.records):
         lines.append(texts.get("report.troubled", count=troubled))
     return lines
+
+
+def _borderline(report: RunReport, texts: Texts) -> list[str]:
+    """The metrics whose interval has the threshold within it: other questions might give the other verdict."""
+    return [
+        texts.get(f"metrics.{name}")
+        for name, limit in report.settings.thresholds.items()
+        if (stats := report.statistics.get(name)) and stats.low is not None and stats.high is not None
+        if stats.low < limit <= stats.high and stats.low < stats.high
+    ]
 
 
 def progress(report: RunReport, texts: Texts) -> str:

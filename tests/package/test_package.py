@@ -68,7 +68,7 @@ def test_it_holds_what_the_plugin_needs_and_nothing_else(unpacked: Path) -> None
         "tools",
     }
     suffixes = {path.suffix for path in unpacked.rglob("*") if path.is_file()}
-    assert suffixes <= {"", ".md", ".png", ".py", ".svg", ".toml", ".txt", ".yaml"}
+    assert suffixes <= {"", ".css", ".jinja", ".md", ".png", ".py", ".svg", ".toml", ".txt", ".yaml"}
 
 
 def test_leftovers_in_its_folders_stay_out(copy: Path, tmp_path: Path) -> None:
@@ -133,9 +133,11 @@ def test_every_requirement_has_a_lower_and_an_upper_bound(unpacked: Path) -> Non
     requirements = [Requirement(line) for line in lines if line and not line.startswith("#")]
 
     assert {requirement.name for requirement in requirements} == {
+        "Jinja2",
         "dify_plugin",
         "json-repair",
         "numpy",
+        "openpyxl",
         "PyYAML",
         "pydantic",
         "rapidfuzz",
