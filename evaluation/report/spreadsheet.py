@@ -24,8 +24,8 @@ from evaluation.texts import Texts
 # A spreadsheet's own limit for a cell, counted as UTF-16 does.
 CELL_UNITS = 32_767
 # What Excel takes for the beginning of a formula, also after white space, full-width and out of a CSV file.
-_FORMULA = re.compile(r"[\s\u200b\ufeff]*[=+\-@＝＋－＠\t\r]")
-_ILLEGAL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_FORMULA = r"[\s\u200b\ufeff]*[=+\-@＝＋－＠\t\r]"
+_ILLEGAL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]"
 _HEAD = Font(bold=True)
 _HEAD_FILL = PatternFill("solid", fgColor="E6EAF1")
 _LOW_FILL = PatternFill("solid", bgColor="FBE1DE")
@@ -50,8 +50,8 @@ def safe_text(text: str, mark: str) -> str:
     Args:
         mark: stands at the end of a text that was cut.
     """
-    clean = _ILLEGAL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
-    if _FORMULA.match(clean):
+    clean = re.sub(_ILLEGAL, "", text.replace("\r\n", "\n").replace("\r", "\n"))
+    if re.match(_FORMULA, clean):
         clean = "'" + clean
     # "_x0041_" would show as "A".
     clean = re.sub(r"_(?=x[0-9A-Fa-f]{4}_)", "_x005F_", clean)
