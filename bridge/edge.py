@@ -7,13 +7,14 @@ everyone. So a call always gives its text, its JSON and each of its declared var
 import logging
 from abc import abstractmethod
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dify_plugin import Tool
 from dify_plugin.config.logger_format import plugin_logger_handler
 from dify_plugin.entities.tool import ToolInvokeMessage
 
+from bridge.sendable import sendable
 from evaluation.errors import EvaluationError, Reason, whereabouts
 from evaluation.languages import Language, choose_language
 from evaluation.sample import is_variable_name
@@ -74,9 +75,10 @@ class EvaluatorTool(Tool):
         try:
             texts = load_texts(language_of(parameters))
             try:
-                return self.run(parameters, texts)
+                output = self.run(parameters, texts)
             except EvaluationError as error:
-                return self.failed(error, texts)
+                output = self.failed(error, texts)
+            return replace(output, text=sendable(output.text), variables=sendable(output.variables))
         except BaseException:
             logger.exception("%s failed unexpectedly: %s", type(self).__name__, whereabouts())
             return self.failed(EvaluationError(Reason.INTERNAL_ERROR), texts)

@@ -9,6 +9,7 @@ from dify_plugin.entities.model.message import SystemPromptMessage, UserPromptMe
 from dify_plugin.entities.model.text_embedding import TextEmbeddingModelConfig
 
 from bridge.failures import failure, refused_parameter
+from bridge.sendable import sendable
 from evaluation.errors import JudgeError, Reason
 from evaluation.judge import Charge
 
@@ -41,7 +42,7 @@ class DifyJudge:
         Raises:
             JudgeError: what went wrong.
         """
-        messages = [SystemPromptMessage(content=system), UserPromptMessage(content=user)]
+        messages = [SystemPromptMessage(content=system), UserPromptMessage(content=sendable(user))]
         while True:
             parameters, stop = self._parameters()
             try:
@@ -86,7 +87,7 @@ class DifyEmbedder:
             JudgeError: what went wrong.
         """
         try:
-            result = self._calls.text_embedding.invoke(model_config=self._config, texts=list(texts))
+            result = self._calls.text_embedding.invoke(model_config=self._config, texts=sendable(list(texts)))
         except Exception as error:
             reason = failure(str(error))
             raise (

@@ -27,8 +27,6 @@ _OUTPUT_NAMES = frozenset(
         "files",
         "found",
         "instruction",
-        "item",
-        "json",
         "matched_question",
         "output",
         "outputs",
@@ -50,7 +48,19 @@ _OUTPUT_NAMES = frozenset(
         "usage",
         "user_id",
         "workflow_run_id",
-        "name",
+    ]
+)
+_SYSTEM_NAMES = frozenset(
+    [
+        "app_id",
+        "conversation_id",
+        "dialogue_count",
+        "files",
+        "query",
+        "timestamp",
+        "user_id",
+        "workflow_id",
+        "workflow_run_id",
     ]
 )
 _VARIABLE = r"(?:\{\{#)?(?P<node>[\w-]+)\.(?:[\w-]+\.)*(?P<output>[A-Za-z_]\w*)(?:#\}\})?"
@@ -134,8 +144,10 @@ def is_variable_name(text: str) -> bool:
     node, output = match["node"], match["output"]
     return (
         text.startswith("{{#")
-        or node in {"sys", "env", "conversation", "start"}
-        or node.isdigit()
+        or node in {"env", "conversation", "start"}
+        or (node == "sys" and output in _SYSTEM_NAMES)
+        # Ids of nodes are times in milliseconds; "3.x" is a version.
+        or (node.isdigit() and len(node) >= 10)
         or output in _OUTPUT_NAMES
     )
 
@@ -214,7 +226,7 @@ def _chunk(item: object) -> Chunk | None:
 def _parse_list(text: str) -> object | None:
     """The list or object that a text spells out, as JSON or as a Python repr; None when it is just text.
 
-    A list of plain numbers or words is just text, such as "[1]" or "[注意]": only items with text count.
+    A list of plain numbers or words is just text, such as "[1]" or "[注意]", and so is JSON without contexts in it.
     """
     stripped = text.strip()
     if not re.match(r"\[\s*[\[{\"'\]N]|\{\s*[\"']", stripped):
@@ -224,8 +236,19 @@ def _parse_list(text: str) -> object | None:
             value = json.loads(candidate)
         except (ValueError, RecursionError):
             continue
-        return value if isinstance(value, (list, dict)) else None
+        return value if isinstance(value, (list, dict)) and _holds_texts(value) else None
     return None
+
+
+def _holds_texts(value: object) -> bool:
+    """Whether a value is made like contexts; a chunk may be JSON about something else, and is a text then."""
+    if isinstance(value, Mapping):
+        return any(key in value and isinstance(value[key], (str, type(None))) for key in _TEXT_KEYS) or any(
+            isinstance(value.get(key), list) for key in _LIST_KEYS
+        )
+    if isinstance(value, list):
+        return not value or any(map(_holds_texts, value))
+    return value is None or isinstance(value, str)
 
 
 def _repr_as_json(text: str) -> str:

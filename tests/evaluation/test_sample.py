@@ -1,0 +1,237 @@
+"""Inputs in every shape in which Dify hands them over."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evaluation.errors import EvaluationError, Reason
+from evaluation.sample import (
+    MAX_CONTEXTS_CHARACTERS,
+    MAX_TEXT_CHARACTERS,
+    Chunk,
+    is_variable_name,
+    read_contexts,
+    read_text,
+)
+
+CASES = [
+    json.loads(line)
+    for line in (Path(__file__).parents[1] / "data/cases/contexts_shapes.jsonl").read_text("utf-8").splitlines()
+]
+KNOWLEDGE = {
+    "metadata": {"_source": "knowledge", "score": 0.81, "document_name": "就業規則.md", "document_id": "d1"},
+    "title": "就業規則",
+    "files": None,
+    "content": "有給休暇は10日です。\n\"特別\"休暇は'別'です。C:\\temp {x} %s",
+    "summary": None,
+}
+
+
+class File:
+    """Stands for a file object of the SDK, which is no text."""
+
+
+def refused(call: Any, *arguments: Any) -> EvaluationError:
+    with pytest.raises(EvaluationError) as caught:
+        call(*arguments)
+    return caught.value
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["note"])
+def test_contexts_of_every_recorded_shape(case: dict[str, Any]) -> None:
+    assert read_contexts(case["contexts"]).texts == case["want"]
+
+
+@pytest.mark.parametrize("note", ["blank items dropped and counted", "item without text dropped and counted"])
+def test_dropped_items_are_counted(note: str) -> None:
+    case = next(case for case in CASES if case["note"] == note)
+    assert read_contexts(case["contexts"]).dropped == len(case["contexts"]) - len(case["want"])
+
+
+def test_duplicates_keep_their_first_rank_and_are_counted() -> None:
+    contexts = read_contexts([[{"content": "乙"}, {"content": "甲"}], [{"content": "甲"}, "乙", "丙"]])
+    assert contexts.texts == ["乙", "甲", "丙"]
+    assert (contexts.dropped, contexts.duplicates) == (0, 2)
+
+
+def test_same_contexts_as_list_json_repr_and_wrapped_text() -> None:
+    items = [KNOWLEDGE, {**KNOWLEDGE, "content": "日当は2,000円です。", "title": "旅費"}]
+    shapes: list[Any] = [
+        items,
+        tuple(items),
+        [items],
+        json.dumps(items, ensure_ascii=False),
+        json.dumps(items),
+        json.dumps(items, indent=2),
+        f"\n {items!r} ",
+        [repr(items)],
+        [[repr(items)]],
+        {"result": items},
+        json.dumps({"contexts": items}),
+        [{"text": item["content"], "title": item["title"]} for item in items],
+        [{"page_content": item["content"], "title": item["title"], "metadata": None} for item in items],
+    ]
+    for shape in shapes:
+        contexts = read_contexts(shape)
+        assert contexts.texts == [item["content"] for item in items], shape
+        assert [chunk.title for chunk in contexts.chunks] == ["就業規則", "旅費"], shape
+
+
+def test_chunk_knows_every_name_of_its_document() -> None:
+    titled = read_contexts([KNOWLEDGE]).chunks[0]
+    assert titled.documents == ("就業規則", "就業規則.md", "d1")
+    untitled = read_contexts([{"content": "甲", "title": None, "document_name": "b.md"}, {"text": "乙"}, "丙"]).chunks
+    assert untitled == (Chunk("甲", "b.md", ("b.md",)), Chunk("乙"), Chunk("丙"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[1]",
+        "[1] 甲の規程",
+        "[注意] 火気厳禁",
+        "[重要]",
+        '["見出し" の説明',
+        '{"price": 100, "name": "A"}',
+        '[{"price": 100}]',
+        '{"text": 5}',
+        '{"documents": "three"}',
+        "[[1, 2], [3, 4]]",
+        '{"a": 1} and more',
+        "[{'content': 'ab",
+        "[{'content': open('x')}]",
+        "None",
+        "{}",
+        "[" * 5000,
+        "{'" * 5000,
+        "甲, 乙",
+        "- 甲\n- 乙",
+    ],
+)
+def test_text_that_is_no_list_of_contexts_stays_one_chunk(text: str) -> None:
+    assert read_contexts(text).texts == [text]
+    assert read_contexts([text]).texts == [text]
+
+
+def test_python_repr_is_read_without_running_it() -> None:
+    text = r"[{'content': 'a\n\t\'b\' \x41\u3042\U0001f600 \\ \"c\"', 'score': nan, 'seen': (True, False, None, inf)}]"
+    assert read_contexts(text).texts == ["a\n\t'b' Aあ😀 \\ \"c\""]
+
+
+def test_long_repr_is_read_quickly() -> None:
+    items = [{**KNOWLEDGE, "content": f'{n} it\'s "long" ' * 2000} for n in range(30)]
+    begun = time.process_time()
+    assert len(read_contexts(repr(items)).chunks) == 30
+    assert read_contexts("[{'content': '" + "\\" * 300_000).texts
+    assert time.process_time() - begun < 2
+
+
+@pytest.mark.parametrize("value", [None, "", [], [None], [""], [[None], [""]], "[]", "[None]", '[""]', "  ", ["  "]])
+def test_no_contexts(value: object) -> None:
+    assert read_contexts(value).chunks == ()
+
+
+@pytest.mark.parametrize("value", [5, 0.5, True, File(), [File()], [5, None], b"bytes", [[File(), ""]]])
+def test_contexts_that_are_no_text_are_refused(value: object) -> None:
+    error = refused(read_contexts, value)
+    assert (error.reason, error.values["field"]) == (Reason.NOT_TEXT, "contexts")
+
+
+def test_foreign_items_beside_texts_are_dropped_and_counted() -> None:
+    contexts = read_contexts(["甲", 5, File()])
+    assert (contexts.texts, contexts.dropped) == (["甲"], 2)
+
+
+@pytest.mark.parametrize(
+    "value", ["kr.result", ["kr.result"], "{{#kr.result#}}", [{"content": "1711067409646.result"}]]
+)
+def test_contexts_that_were_never_connected_are_refused(value: object) -> None:
+    assert refused(read_contexts, value).reason is Reason.NOT_CONNECTED
+
+
+def test_too_many_characters_of_contexts_are_refused_not_cut() -> None:
+    error = refused(read_contexts, ["a" * MAX_CONTEXTS_CHARACTERS, "b"])
+    assert error.reason is Reason.INPUT_TOO_LONG
+    assert error.values["characters"] == MAX_CONTEXTS_CHARACTERS + 1
+    assert len(read_contexts(["a" * MAX_CONTEXTS_CHARACTERS]).texts[0]) == MAX_CONTEXTS_CHARACTERS
+
+
+@pytest.mark.parametrize("value", [None, [None], [""], ["", None], [], (), "", " \n "])
+def test_text_that_was_not_given_is_empty(value: object) -> None:
+    assert read_text(value, "question") == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(" a\n", "a"), (["a"], "a"), (("  b",), "b"), ("0", "0"), ("「」", "「」")]
+)
+def test_text_is_stripped_and_taken_out_of_a_list_of_one(value: object, text: str) -> None:
+    assert read_text(value, "question") == text
+
+
+@pytest.mark.parametrize("value", [5, 0, 0.0, True, False, {}, {"a": 1}, ["a", "b"], File(), [File()], [5], b"a"])
+def test_input_that_is_no_text_is_refused(value: object) -> None:
+    error = refused(read_text, value, "answer")
+    assert (error.reason, error.values["field"]) == (Reason.NOT_TEXT, "answer")
+
+
+def test_too_long_text_is_refused_not_cut() -> None:
+    error = refused(read_text, "a" * (MAX_TEXT_CHARACTERS + 1), "answer")
+    assert (error.reason, error.values["limit"]) == (Reason.INPUT_TOO_LONG, MAX_TEXT_CHARACTERS)
+    assert read_text("a" * MAX_TEXT_CHARACTERS, "answer") == "a" * MAX_TEXT_CHARACTERS
+    assert refused(read_text, "abcd", "answer", 3).reason is Reason.INPUT_TOO_LONG
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kr.result",
+        "llm.text",
+        " llm.text ",
+        "knowledge-retrieval_2.result",
+        "{{#kr.result#}}",
+        "{{#1711067409646.text#}}",
+        "{{#llm.structured_output.answer#}}",
+        "{{#conversation.note#}}",
+        "1711067409646.anything",
+        "sys.query",
+        "env.TOKEN",
+        "conversation.language",
+        "start.topic",
+        "llm.structured_output.answer",
+    ],
+)
+def test_name_of_a_variable_is_recognised(text: str) -> None:
+    assert is_variable_name(text)
+    error = refused(read_text, text, "question")
+    assert (error.reason, error.values["text"]) == (Reason.NOT_CONNECTED, text.strip())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "10日です",
+        "3.14",
+        "3.x",
+        "node.js",
+        "package.json",
+        "sys.path",
+        "www.example.com",
+        "example.com",
+        "a.b.c",
+        "Yes.",
+        "e.g.",
+        "kr.result です",
+        "kr. result",
+        "知識.result",
+        "kr.result\nkr.result",
+        "{{#kr.result#}} と {{#llm.text#}}",
+        "x" * 300 + ".result",
+    ],
+)
+def test_ordinary_text_is_no_variable_name(text: str) -> None:
+    assert not is_variable_name(text)
+    assert read_text(text, "answer") == text
