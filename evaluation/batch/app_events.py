@@ -13,8 +13,14 @@ from typing import Any
 from evaluation.errors import EvaluationError, Reason
 from evaluation.sample import Contexts, read_contexts
 
-# Our own tools in the app that is asked: what is shown from there on are scores, not the answer.
+# Our own tools in the app that is asked: what they show are scores, not the answer.
 _OWN_PROVIDER = "rag_evaluator"
+# An output that each of those that score has, and no other.
+_SCORING_OUTPUTS = frozenset({"score_text", "diagnosis"})
+# Which of their outputs are texts to show.
+_SCORE_TEXTS = ("text", "summary", "score_text", "diagnosis")
+# Nodes that hand on what others gave.
+_HANDING_ON = frozenset({"template-transform", "variable-aggregator", "code"})
 _ANSWER_OUTPUTS = ("answer", "text", "result", "output", "reply")
 MESSAGE_CHARACTERS = 200
 
@@ -46,13 +52,25 @@ def read_events(events: Iterable[Mapping[str, Any]]) -> AppAnswer:
     return stream.answer()
 
 
+@dataclass(frozen=True)
+class _Part:
+    """A piece of what the app shows, and the node whose output it is, "" when it does not say."""
+
+    text: str
+    node: str = ""
+
+
 class _Stream:
     def __init__(self) -> None:
-        self._parts: list[str] = []
-        self._before_scores: int | None = None
+        self._parts: list[_Part] = []
+        self._is_chat = False
+        self._answer_nodes: set[str] = set()
+        self._score_nodes: set[str] = set()
+        self._scores: list[str] = []
+        self._after_scores: set[str] = set()
         self._retrieved: list[Any] = []
         self._resources: Sequence[Any] = ()
-        self._observed: list[str] = []
+        self._observed: dict[str, str] = {}
         self._outputs: Mapping[str, Any] = {}
         self._error = ""
         self._tokens = 0
@@ -66,18 +84,20 @@ class _Stream:
             handler(event if not isinstance(data, Mapping) else data)
 
     def _on_message(self, event: Mapping[str, Any]) -> None:
-        self._parts.append(str(event.get("answer") or ""))
+        self._is_chat = True
+        self._parts.append(_Part(str(event.get("answer") or ""), _node_of(event)))
 
     _on_agent_message = _on_message
 
     def _on_message_replace(self, event: Mapping[str, Any]) -> None:
-        self._parts = [str(event.get("answer") or "")]
+        self._parts = [_Part(str(event.get("answer") or ""))]
 
     def _on_text_chunk(self, data: Mapping[str, Any]) -> None:
-        self._parts.append(str(data.get("text") or ""))
+        self._parts.append(_Part(str(data.get("text") or ""), _node_of(data)))
 
     def _on_agent_thought(self, event: Mapping[str, Any]) -> None:
-        self._observed.append(str(event.get("observation") or ""))
+        # A thought is sent again when its tool has answered.
+        self._observed[str(event.get("id"))] = str(event.get("observation") or "")
 
     def _on_message_end(self, event: Mapping[str, Any]) -> None:
         metadata = event.get("metadata") or {}
@@ -85,14 +105,24 @@ class _Stream:
         self._tokens = self._tokens or _number((metadata.get("usage") or {}).get("total_tokens"))
 
     def _on_node_started(self, data: Mapping[str, Any]) -> None:
-        del data  # its tool is only known once it has finished
+        if self._scores:
+            self._after_scores.add(str(data.get("node_id")))
 
     def _on_node_finished(self, data: Mapping[str, Any]) -> None:
-        if data.get("node_type") == "knowledge-retrieval":
-            self._retrieved.append((data.get("outputs") or {}).get("result"))
+        node, kind, outputs = str(data.get("node_id")), data.get("node_type"), data.get("outputs") or {}
+        if kind == "knowledge-retrieval":
+            self._retrieved.append(outputs.get("result"))
+        if kind == "answer":
+            self._answer_nodes.add(node)
         tool = (data.get("execution_metadata") or {}).get("tool_info") or {}
-        if self._before_scores is None and str(tool.get("provider_id", "")).endswith(f"/{_OWN_PROVIDER}"):
-            self._before_scores = len(self._parts)
+        if str(tool.get("provider_id", "")).endswith(f"/{_OWN_PROVIDER}"):
+            self._score_nodes.add(node)
+            if _SCORING_OUTPUTS & set(outputs):
+                self._scores += [text for name in _SCORE_TEXTS if (text := _text_of(outputs.get(name)))]
+        if kind in _HANDING_ON and node in self._after_scores:
+            given = [text for value in outputs.values() if (text := _text_of(value))]
+            if any(score in text for score in self._scores for text in given):
+                self._score_nodes.add(node)
         if data.get("status") == "failed":
             self._error = self._error or str(data.get("error") or "")
 
@@ -118,27 +148,48 @@ class _Stream:
         if not retrieved.chunks:
             retrieved = read_contexts(list(self._resources))
         if not retrieved.chunks:
-            retrieved = read_contexts([text for observed in self._observed for text in _texts_in(observed)])
+            retrieved = read_contexts([text for seen in self._observed.values() for text in _texts_in(seen)])
         return AppAnswer(text, retrieved, self._tokens)
 
     def _text(self) -> str:
-        whole = "".join(self._parts).strip()
-        if self._before_scores is not None:
-            before = "".join(self._parts[: self._before_scores]).strip()
-            # The rule above the scores is streamed before them.
-            whole = re.sub(r"\s*-{3,}\s*$", "", before) or whole
-        return whole or _answer_of(self._outputs)
+        """The answer: what the chat shows without its scores; of a workflow what it gives out."""
+        if not self._is_chat and self._outputs:
+            return _answer_of(self._outputs)
+        shown = (part.text for part in self._parts if part.node not in self._score_nodes)
+        return self._text_before_scores() or "".join(shown).strip()
+
+    def _text_before_scores(self) -> str:
+        """What is shown before the first score, without the words of the Answer node that lead to it."""
+        whole = len(self._parts)
+        end = next((index for index, part in enumerate(self._parts) if part.node in self._score_nodes), whole)
+        before = self._parts[:end]
+        if end < whole and before and before[-1].node in self._answer_nodes:
+            leading = before[-1].node
+            kept = list(before)
+            while kept and kept[-1].node == leading:
+                kept.pop()
+            before = kept if any(part.text.strip() for part in kept) else before
+        text = "".join(part.text for part in before).strip()
+        return re.sub(r"\s*-{3,}$", "", text) if end < whole else text
+
+
+def _text_of(value: object) -> str:
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _node_of(event: Mapping[str, Any]) -> str:
+    selector = event.get("from_variable_selector")
+    return str(selector[0]) if isinstance(selector, list) and selector else ""
 
 
 def _answer_of(outputs: Mapping[str, Any]) -> str:
-    """The answer among a workflow's outputs: by its name, else the only text, else all of them as JSON."""
-    texts = {name: value.strip() for name, value in outputs.items() if isinstance(value, str) and value.strip()}
+    """The answer among a workflow's outputs: by its name, else the only text, else all that is not empty as JSON."""
+    given = {name: value for name, value in outputs.items() if value not in (None, "", [], {})}
+    texts = {name: text for name, value in given.items() if (text := _text_of(value))}
     named = next((texts[name] for name in _ANSWER_OUTPUTS if name in texts), "")
-    if named or not outputs:
-        return named
-    if len(texts) == 1:
-        return next(iter(texts.values()))
-    return json.dumps(outputs, ensure_ascii=False)
+    if named or len(texts) == 1:
+        return named or next(iter(texts.values()))
+    return json.dumps(given, ensure_ascii=False) if given else ""
 
 
 def _texts_in(observation: str) -> list[str]:
