@@ -6,7 +6,8 @@ from typing import Literal
 Language = Literal["ja", "en", "zh"]
 LANGUAGES: tuple[Language, ...] = ("ja", "en", "zh")
 
-_KANA = r"[\u3041-\u30ff\uff66-\uff9f]"
+# Without the middle dot, which Chinese puts into foreign names.
+_KANA = r"[\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\uff66-\uff9f]"
 _HAN = r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"
 _LETTER = r"[^\W\d_]"
 
