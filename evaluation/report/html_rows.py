@@ -62,7 +62,7 @@ def row_of(record: RowRecord, report: RunReport, texts: Texts, limits: Limits) -
         ],
         "cause": texts.get(f"diagnosis.{first['name']}") if first else "",
         "steps": [capital(texts.get(f"settings_to_try.{step}")) for step in first["settings"]] if first else [],
-        "low": [metric for metric in metrics if metric["tone"] in {"bad", "fair"}],
+        "low": [metric for metric in metrics if metric["tone"] in {"bad", "fair", "failed"}],
         "metrics": metrics,
         "chunks": _chunks(record, texts, limits),
         "chunks_left": max(0, len(record.contexts) - limits.chunks),
@@ -94,10 +94,14 @@ def _row_metric(name: str, result: MetricResult, report: RunReport, texts: Texts
                     "left": omitted + max(0, len(found) - limits.entries),
                 }
             )
+    if result.score is None:
+        tone = "failed" if result.status == "failed" else "plain"
+    else:
+        tone = level(result.score, threshold)
     return {
         "name": texts.get(f"metrics.{name}"),
         "score": texts.get("not_evaluated") if result.score is None else score_text(result.score),
-        "tone": "plain" if result.score is None else level(result.score, threshold),
+        "tone": tone,
         "sentence": sentence(result, texts),
         "lists": lists,
     }

@@ -79,7 +79,8 @@ def _verdict(report: RunReport, texts: Texts) -> View:
         badges.append(texts.get(f"report.{name}"))
     if not report.finished:
         badges.append(texts.get("report.badge_unfinished", done=report.done, total=report.total))
-    lines = [compared(report, texts), *remarks(report, texts)]
+    said = remarks(report, texts)
+    lines = [*said[:1], compared(report, texts), *said[1:]]
     if not report.finished:
         lines.append(progress(report, texts))
     if not report.settings.thresholds:

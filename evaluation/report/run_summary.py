@@ -68,8 +68,9 @@ def _table(report: RunReport, texts: Texts) -> str:
             texts.get("dot").join(counts(stats, texts)),
         ]
         if report.comparison:
-            difference = report.comparison.differences[name].mean
-            cells.append("" if difference is None else difference_text(difference))
+            found = report.comparison.differences[name]
+            pairs = texts.get("report.count", count=found.pairs)
+            cells.append("" if found.mean is None else texts.aside(difference_text(found.mean), pairs))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
