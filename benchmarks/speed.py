@@ -131,7 +131,21 @@ def one_answer(bench: Bench, rounds: int) -> list[Row]:
                 anchor="45,147 to 61,149" if standard else "",
             ),
         ]
+    rows += one_node(bench, "standard", 9, 22_000) + one_node(bench, "economy", 4, 13_000)
     return rows
+
+
+def one_node(bench: Bench, depth: str, most_calls: int, most_characters: int) -> list[Row]:
+    """All four metrics in one evaluate_answer node."""
+    bench.server.clear()
+    seconds = bench.seconds(["evaluate_answer"], long_sample("ja", depth=depth), 1)
+    calls, characters, data = bench.used()
+    name = f"evaluate_answer, {depth}"
+    return [
+        Row(name, seconds, " s", 2.3),
+        Row(f"{name}: judge calls", calls, most=most_calls),
+        Row(f"{name}: prompt characters ({data:,} of them data)", characters, most=most_characters),
+    ]
 
 
 def overlap(bench: Bench) -> list[Row]:

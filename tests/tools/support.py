@@ -151,9 +151,17 @@ def script(server: ScriptedModelServer) -> None:
     server.on("faithfulness.statements", statements("有給休暇は10日である", "申請は当日でよい"))
     server.on("faithfulness.verdicts", verdicts({1: 1, 2: 0}))
     server.on("correctness.statements", statements("10日付与される", "申請は3営業日前まで"))
+    server.on(
+        "correctness.classify", {name: [{"id": n, "verdict": 1} for n in (1, 2)] for name in ("answer", "reference")}
+    )
     server.on("recall.parts", parts(1, 1))
+    server.on("retrieval.economy", _both)
     server.on("precision.chunk", {"reason": "理由", "verdict": 1})
     server.on("precision.chunks", verdicts(1, "contexts"))
+
+
+def _both(request: Request) -> dict[str, Any]:
+    return parts(1, 1) | {"chunks": verdicts(1, "contexts")(request)["verdicts"]}
 
 
 def invoke(plugin: PluginProcess, tool: str, parameters: Mapping[str, Any], app_id: str | None = "app-1") -> ToolOutput:

@@ -7,7 +7,18 @@ import pytest
 from devhost.daemon import PluginProcess, collect
 from tests.model_server import ScriptedModelServer
 from tests.tools.conftest import Run
-from tests.tools.support import METRICS, PARAMETERS, SCHEMAS, check, data_of, items, outcome, statements, verdicts
+from tests.tools.support import (
+    DECLARED,
+    METRICS,
+    PARAMETERS,
+    SCHEMAS,
+    check,
+    data_of,
+    items,
+    outcome,
+    statements,
+    verdicts,
+)
 from tests.tools.test_contract import FILE, TOO_LONG
 
 READS = {
@@ -86,6 +97,21 @@ def test_parameters_of_every_wrong_type_are_answered(tool: str, plugin: PluginPr
         check(tool, output)
         assert output.variables["status"] == "failed"
         assert output.variables["reason"] != "internal_error"
+
+
+@pytest.mark.parametrize(
+    ("tool", "name"),
+    [
+        (tool, entry["name"])
+        for tool in (*READS, "answer_correctness", "evaluate_answer")
+        for entry in DECLARED[tool]["parameters"]
+        if entry["type"] == "number"
+    ],
+)
+def test_every_number_that_is_none_is_named(tool: str, name: str, run: Run) -> None:
+    output = run(tool, **{"golden": TABLE, name: "たくさん"})
+    assert outcome(output) == ("failed", "invalid_setting")
+    assert "「たくさん」は使えません" in output.variables["summary"]
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,18 @@ def test_four_scores_of_one_answer_keep_to_the_budget(
     assert sum(output.variables["details"]["usage"]["judge_calls"] for output in outputs.values()) == calls
 
 
+@pytest.mark.parametrize("language", ["ja", "en", "zh"])
+@pytest.mark.parametrize(("depth", "calls", "characters"), [("standard", 9, 22_000), ("economy", 4, 13_000)])
+def test_one_node_for_all_scores_keeps_to_the_budget(
+    depth: str, calls: int, characters: int, language: str, plugin: PluginProcess, judge: ScriptedModelServer
+) -> None:
+    output = invoke(plugin, "evaluate_answer", long_sample(language, depth=depth))
+    assert outcome(output) == ("scored", "")
+    assert output.variables["context_precision"] == 1
+    assert len(judge.judge_calls) == calls
+    assert 2 * K * CHUNK < judge.prompt_characters() <= characters
+
+
 @pytest.mark.parametrize(
     ("tool", "changes", "calls"),
     [
