@@ -58,18 +58,20 @@ def evaluate(session: JudgeSession, sample: Sample, question_count: int = 3) -> 
         details = _details(method, texts, [None] * len(texts), flagged, len(drafts))
         return MetricResult(NAME, VERSION, "scored", 0.0, Reason.NONCOMMITTAL, details=details)
     texts = [text for draft in drafts if not draft.noncommittal for text in draft.questions]
+    missing = next((outcome for outcome in outcomes if isinstance(outcome, EvaluationError)), None)
     if session.embedder:
         vectors = session.embed([sample.question, *texts])
         similarities: list[float | None] = [*cosines(vectors[0], vectors[1:])]
     else:
-        similarities = _grade(session, sample.question, texts)
+        similarities, ungraded = _grade(session, sample.question, texts)
+        missing = missing or ungraded
     known = [similarity for similarity in similarities if similarity is not None]
-    if not known:
-        raise EvaluationError(Reason.JUDGE_UNPARSEABLE)
+    if missing is not None and not known:
+        raise missing
     details = _details(method, texts, similarities, flagged, len(drafts))
     score = answer_relevancy(known, [False] * len(known))
-    if len(known) < len(texts) or len(drafts) < session.votes:
-        return MetricResult(NAME, VERSION, "partial", score, Reason.VERDICTS_MISSING, details=details)
+    if missing is not None:
+        return MetricResult(NAME, VERSION, "partial", score, missing.reason, missing.values, details)
     return MetricResult(NAME, VERSION, "scored", score, details=details)
 
 
@@ -82,24 +84,29 @@ def _draft(session: JudgeSession, answer: str, count: int) -> _Draft:
     return _Draft(tuple(item.question.strip() for item in written), all(flags))
 
 
-def _grade(session: JudgeSession, question: str, texts: Sequence[str]) -> list[float | None]:
-    """A grade divided by 3 for each text; those that the judge leaves out are asked about once more, then None."""
+def _grade(
+    session: JudgeSession, question: str, texts: Sequence[str]
+) -> tuple[list[float | None], EvaluationError | None]:
+    """A grade divided by 3 for each text, and why some are None although they were asked about once more."""
     grades: dict[int, int] = {}
+    missing = EvaluationError(Reason.VERDICTS_MISSING)
     for attempt in (1, 2):
         candidates = [{"id": n, "text": text} for n, text in enumerate(texts, start=1) if n not in grades]
         if not candidates:
             break
         try:
             reply = session.ask("relevancy.grades", {"question": question, "candidates": candidates}, GRADES)
-        except EvaluationError:
+        except EvaluationError as error:
             if attempt == 1:
                 raise
+            missing = error
             break
         asked = {candidate["id"] for candidate in candidates}
         for item in reply.items:
             if item.id in asked:
                 grades.setdefault(item.id, item.grade)
-    return [grades[n] / BEST_GRADE if n in grades else None for n in range(1, len(texts) + 1)]
+    found = [grades[n] / BEST_GRADE if n in grades else None for n in range(1, len(texts) + 1)]
+    return found, missing if None in found else None
 
 
 def _details(

@@ -69,7 +69,7 @@ def _in_one_call(session: JudgeSession, sample: Sample) -> tuple[list[str], list
 
 
 def settled(session: JudgeSession, sample: Sample, reply: Reply[Part]) -> tuple[list[str], list[Ruling], bool]:
-    """The parts of a reply with a ruling for each: those whose verdict could not be read are asked about by id.
+    """The parts of a reply, each once, with a ruling for each: those without a readable verdict are asked about by id.
 
     Returns:
         N parts, N rulings, and whether parts are missing from the list.
@@ -77,9 +77,11 @@ def settled(session: JudgeSession, sample: Sample, reply: Reply[Part]) -> tuple[
     Raises:
         EvaluationError: judge_unparseable when there are no parts, as every reference has some.
     """
-    parts = [item.text for item in reply.items]
-    rulings = [Ruling(item.verdict, item.reason) for item in reply.items]
-    unjudged = [item.text for item in reply.incomplete]
+    judged: dict[str, Ruling] = {}
+    for item in reply.items:
+        judged.setdefault(item.text, Ruling(item.verdict, item.reason))
+    parts, rulings = list(judged), list(judged.values())
+    unjudged = [text for text in dict.fromkeys(item.text for item in reply.incomplete) if text not in judged]
     if not parts and not unjudged:
         raise EvaluationError(Reason.JUDGE_UNPARSEABLE)
     if unjudged:

@@ -1,5 +1,8 @@
 """Context recall and context precision in one judge call, for the economy depth of evaluate_answer."""
 
+from collections.abc import Callable
+from types import ModuleType
+
 from evaluation.errors import EvaluationError
 from evaluation.judge import JudgeSession
 from evaluation.metrics import context_precision, context_recall
@@ -30,7 +33,6 @@ def evaluate_both(session: JudgeSession, sample: Sample) -> dict[str, MetricResu
         "contexts": [{"id": number, "text": text} for number, text in texts.items()],
     }
     parts_reply, chunks_reply = session.ask_for("retrieval.economy", data, LISTS)
-    parts = context_recall.settled(session, sample, parts_reply)
     rulings: dict[int, Ruling] = {}
     for item in chunks_reply.items:
         if item.id in texts:
@@ -43,6 +45,18 @@ def evaluate_both(session: JudgeSession, sample: Sample) -> dict[str, MetricResu
         except EvaluationError as error:
             rulings |= {number: Ruling(None, failure=error) for number in left_out}
     return {
-        context_recall.NAME: context_recall.result(*parts),
-        context_precision.NAME: context_precision.result(sample, [rulings.get(n, MISSING) for n in texts]),
+        context_recall.NAME: _result_of(
+            context_recall, lambda: context_recall.result(*context_recall.settled(session, sample, parts_reply))
+        ),
+        context_precision.NAME: _result_of(
+            context_precision, lambda: context_precision.result(sample, [rulings.get(n, MISSING) for n in texts])
+        ),
     }
+
+
+def _result_of(metric: ModuleType, evaluate: Callable[[], MetricResult]) -> MetricResult:
+    """The result, also when it is a failure: what one list lacks must not cost the other its score."""
+    try:
+        return evaluate()
+    except EvaluationError as error:
+        return MetricResult.without_score(metric.NAME, metric.VERSION, error)

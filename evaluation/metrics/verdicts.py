@@ -22,7 +22,7 @@ class Ruling:
 
     Attributes:
         verdict: None when no valid verdict came, also not when asked again.
-        agreement: share of the votes that agree with the verdict, 0 to 1.
+        agreement: share of the votes that agree with the verdict, 0 to 1; a vote that was lost does not agree.
         failure: why the verdict is missing.
     """
 
@@ -183,7 +183,7 @@ def majority(rulings: Sequence[Ruling]) -> Ruling:
     yes = sum(ruling.holds for ruling in cast)
     verdict = 2 * yes > len(cast)
     winner = next((ruling for ruling in cast if ruling.verdict is verdict), cast[0])
-    return replace(winner, verdict=verdict, agreement=max(yes, len(cast) - yes) / len(cast))
+    return replace(winner, verdict=verdict, agreement=max(yes, len(cast) - yes) / len(rulings))
 
 
 def raise_if_all_failed(outcomes: Sequence[object]) -> None:
@@ -214,7 +214,12 @@ def outcome(
     Args:
         details: the claims, parts or chunks; the coverage is added.
         cut: the judge's list of statements or parts was cut off.
+
+    Raises:
+        EvaluationError: not a single verdict came: 0 would be a score of the judge, not of the answer.
     """
+    if rulings and all(ruling.verdict is None for ruling in rulings):
+        raise rulings[0].failure or EvaluationError(Reason.VERDICTS_MISSING)
     details = {**details, "coverage": coverage(rulings) | {"list_cut": cut}}
     missing = first_failure(rulings) or (EvaluationError(Reason.JUDGE_UNPARSEABLE) if cut else None)
     if missing is not None:
