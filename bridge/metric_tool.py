@@ -10,6 +10,7 @@ from evaluation.errors import EvaluationError
 from evaluation.metrics import METRICS, evaluate_metric
 from evaluation.report.markdown import list_line, score_word, summary_line
 from evaluation.result import MetricResult, bounded
+from evaluation.scoring import reaches
 from evaluation.settings import read_threshold
 from evaluation.texts import Texts
 
@@ -46,7 +47,7 @@ def _output(result: MetricResult, texts: Texts, threshold: float | None, context
             "score_text": score_word(result, texts),
             "status": result.status,
             "reason": result.reason.value,
-            "passed": None if threshold is None or result.score is None else result.score >= threshold,
+            "passed": None if threshold is None or result.score is None else reaches(result.score, threshold),
             "summary": summary_line(result, texts),
             "details": bounded(details),
         },

@@ -10,6 +10,7 @@ from typing import Any
 from evaluation.errors import Reason
 from evaluation.result import MetricResult
 from evaluation.retrieval import DocumentScores
+from evaluation.scoring import reaches
 
 # Where the user gave no threshold.
 DEFAULT_THRESHOLD = 0.7
@@ -97,7 +98,7 @@ def facts_of(
 def _level(result: MetricResult | None, threshold: float) -> str:
     if result is None or result.score is None:
         return "none"
-    return "ok" if result.score >= threshold else "low"
+    return "ok" if reaches(result.score, threshold) else "low"
 
 
 def _relevant(results: Mapping[str, MetricResult]) -> str:

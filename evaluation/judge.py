@@ -294,7 +294,9 @@ class JudgeSession:
         futures = [spawn(partial(_outcome, call)) for call in calls]
         return [future.result() for future in futures]
 
-    def over_windows[R](self, pieces: Sequence[str], call: Callable[[list[str]], R]) -> list[R | EvaluationError]:
+    def over_windows[R](
+        self, pieces: Sequence[str], call: Callable[[list[str]], R], size: int | None = None
+    ) -> list[R | EvaluationError]:
         """Calls for as many pieces at a time as the judge can read, all windows at once.
 
         When a call fails because it is too long, everything is asked again with windows of half the size, once.
@@ -302,9 +304,9 @@ class JudgeSession:
         Args:
             pieces: texts in order; one longer than a window is split.
             call: takes the pieces of one window.
+            size: characters of a window, by default the session's.
         """
-        size = self.window_characters
-        windows = split_windows(pieces, size)
+        windows = split_windows(pieces, size or self.window_characters)
         outcomes = self.gather([partial(call, window) for window in windows])
         if any(
             isinstance(outcome, EvaluationError) and outcome.reason == Reason.CONTEXT_TOO_LONG for outcome in outcomes

@@ -12,6 +12,7 @@ from evaluation.metrics import METRICS, context_precision, context_recall, evalu
 from evaluation.result import MetricResult, Status
 from evaluation.retrieval import DocumentScores, score_documents
 from evaluation.sample import Sample
+from evaluation.scoring import reaches
 from evaluation.settings import invalid_setting
 
 # In the order in which they are shown.
@@ -69,7 +70,7 @@ class Scorecard:
         A metric that does not apply (no reference) neither passes nor fails.
         """
         verdicts = [
-            None if result.score is None else result.score >= self.thresholds[name]
+            None if result.score is None else reaches(result.score, self.thresholds[name])
             for name, result in self.results.items()
             if name in self.thresholds and result.status != "not_applicable"
         ]

@@ -7,6 +7,7 @@ from typing import Any
 
 from evaluation.batch.records import RowRecord, RunSettings
 from evaluation.batch.statistics import Comparison, MetricStatistics, compare, metric_statistics
+from evaluation.scoring import reaches
 
 # Settings that change the scores themselves: between runs that differ in them a difference may come from the judge.
 JUDGING = ("judge", "embedding_model", "depth", "votes", "language")
@@ -159,7 +160,7 @@ def _findings(records: Sequence[RowRecord]) -> list[tuple[str, tuple[str, ...], 
 
 def _passed(statistics: Mapping[str, MetricStatistics], thresholds: Mapping[str, float]) -> bool | None:
     means = [(statistics[name].mean, limit) for name, limit in thresholds.items() if name in statistics]
-    if any(mean is not None and mean < limit for mean, limit in means):
+    if any(mean is not None and not reaches(mean, limit) for mean, limit in means):
         return False
     return True if means and all(mean is not None for mean, _ in means) else None
 

@@ -5,6 +5,8 @@ from evaluation.judge import JudgeSession
 from evaluation.reply import Shape, Statement
 
 STATEMENTS = Shape(Statement, "statements", bare=True)
+# The statements of a text are about as long as the text, and a judge's reply is shorter than what it can read.
+WINDOW_CHARACTERS = 10_000
 
 
 def answer_statements(session: JudgeSession, question: str, answer: str) -> tuple[list[str], bool]:
@@ -38,7 +40,7 @@ def _split(session: JudgeSession, prompt: str, question: str, name: str, text: s
 
     statements: list[str] = []
     incomplete = False
-    for outcome in session.over_windows([text], split):
+    for outcome in session.over_windows([text], split, WINDOW_CHARACTERS):
         if isinstance(outcome, EvaluationError):
             raise outcome
         statements += outcome[0]

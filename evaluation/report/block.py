@@ -19,6 +19,7 @@ from evaluation.report.markdown import (
 from evaluation.report.numbers import money, score_text
 from evaluation.result import MetricResult
 from evaluation.scorecard import Scorecard
+from evaluation.scoring import reaches
 from evaluation.texts import Texts
 
 REASON_CHARACTERS = 80
@@ -85,8 +86,8 @@ def mark(result: MetricResult, threshold: float | None) -> str:
 def mark_of(score: float, threshold: float | None) -> str:
     """The same for a number, such as a mean."""
     if threshold is not None:
-        return "✅" if score >= threshold else "❌"
-    return "✅" if score >= GOOD else "⚠️" if score >= FAIR else "❌"
+        return "✅" if reaches(score, threshold) else "❌"
+    return "✅" if reaches(score, GOOD) else "⚠️" if reaches(score, FAIR) else "❌"
 
 
 def _table(card: Scorecard, texts: Texts) -> str:

@@ -7,6 +7,7 @@ from evaluation.errors import Reason
 from evaluation.report.escape import escape
 from evaluation.report.numbers import bar, score_text
 from evaluation.result import MetricResult
+from evaluation.scoring import reaches
 from evaluation.texts import Texts
 
 QUOTE_CHARACTERS = 60
@@ -64,7 +65,7 @@ def list_line(result: MetricResult, texts: Texts, threshold: float | None = None
     if result.score is not None:
         head += f" {bar(result.score)}"
         if threshold is not None:
-            name = "passed" if result.score >= threshold else "not_passed"
+            name = "passed" if reaches(result.score, threshold) else "not_passed"
             head += f" {texts.get(name, threshold=score_text(threshold))}"
     line = f"{head} {finding(result, texts)}"
     return texts.aside(line, texts.get("dropped_chunks", count=dropped)) if dropped else line
@@ -144,7 +145,7 @@ def _context_precision(result: MetricResult, texts: Texts, *, quoted: bool) -> s
 
 def _answer_relevancy(result: MetricResult, texts: Texts, *, quoted: bool) -> str:
     score = result.score or 0.0
-    level = "high" if score >= GOOD else "middle" if score >= FAIR else "low"
+    level = "high" if reaches(score, GOOD) else "middle" if reaches(score, FAIR) else "low"
     sentence = texts.get(f"answer_relevancy.{level}")
     if level != "high" and quoted:
         asked = quotes(texts, result.details["questions"][:1])

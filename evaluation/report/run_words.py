@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from evaluation.batch.report_data import RunReport
 from evaluation.batch.statistics import Comparison, MetricStatistics
 from evaluation.report.numbers import difference_text, money, score_against, score_text
+from evaluation.scoring import reaches
 from evaluation.texts import Texts
 
 # Below it an interval by bootstrap is too narrow to be taken at its word.
@@ -45,7 +46,7 @@ def _misses(report: RunReport, texts: Texts) -> list[str]:
             threshold=score_text(limit),
         )
         for name, limit in report.settings.thresholds.items()
-        if name in report.statistics and (mean := report.statistics[name].mean) is not None and mean < limit
+        if name in report.statistics and (mean := report.statistics[name].mean) is not None and not reaches(mean, limit)
     ]
 
 

@@ -19,6 +19,7 @@ from evaluation.diagnosis import DEFAULT_THRESHOLD
 from evaluation.report.run_making import making
 from evaluation.report.run_rows import app_failure, lacking, metric_failures, state_word
 from evaluation.report.run_words import compared, not_compared, progress, remarks, verdict
+from evaluation.scoring import reaches
 from evaluation.texts import Texts
 
 # A spreadsheet's own limit for a cell, counted as UTF-16 does.
@@ -148,7 +149,7 @@ def _means(sheet: _Sheet, report: RunReport, texts: Texts) -> None:
         threshold = report.settings.thresholds.get(metric)
         word = None
         if threshold is not None and stats.mean is not None:
-            word = texts.get("report.badge_passed" if stats.mean >= threshold else "report.badge_not_passed")
+            word = texts.get("report.badge_passed" if reaches(stats.mean, threshold) else "report.badge_not_passed")
         cells: list[object] = [texts.get(f"metrics.{metric}"), None, *_numbers(stats), threshold, word]
         if report.comparison is not None:
             found = report.comparison.differences[metric]
