@@ -304,9 +304,9 @@ class JudgeSession:
         Args:
             pieces: texts in order; one longer than a window is split.
             call: takes the pieces of one window.
-            size: characters of a window, by default the session's.
+            size: characters of a window, where less than the session's.
         """
-        windows = split_windows(pieces, size or self.window_characters)
+        windows = split_windows(pieces, min(size or self.window_characters, self.window_characters))
         outcomes = self.gather([partial(call, window) for window in windows])
         if any(
             isinstance(outcome, EvaluationError) and outcome.reason == Reason.CONTEXT_TOO_LONG for outcome in outcomes
