@@ -1,7 +1,7 @@
 """The tool for a whole question list against any app."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -15,12 +15,12 @@ from evaluation.batch.records import RunSettings
 from evaluation.batch.report_data import RunReport
 from evaluation.batch.run import RunRequest, run
 from evaluation.errors import EvaluationError, Reason
-from evaluation.golden import MAX_TABLE_CHARACTERS, Row, read_table
+from evaluation.golden import MAX_TABLE_CHARACTERS, Row, Table, read_table
 from evaluation.languages import choose_language
 from evaluation.report.block import failure_line
 from evaluation.report.markdown import reason_sentence
-from evaluation.result import bounded, status_of
-from evaluation.sample import read_text
+from evaluation.result import Status, bounded, status_of
+from evaluation.sample import MAX_TEXT_CHARACTERS, read_text
 from evaluation.scorecard import read_metrics
 from evaluation.settings import read_count, read_number
 from evaluation.table_files import MAX_FILE_BYTES, read_table_file
@@ -40,15 +40,23 @@ class AppTool(EvaluatorTool):
 
     def run(self, parameters: Mapping[str, Any], texts: Texts) -> Output:
         app_id, inputs = read_app(parameters.get("app"), self.session.app_id)
-        metrics = read_metrics(parameters.get("metrics"))
-        rows = read_rows(parameters)
+        table = read_rows(parameters)
         if parameters.get("language") in {None, "", "auto"}:
-            texts = load_texts(choose_language(None, *(row.question for row in rows[:20])))
+            texts = load_texts(choose_language(None, *(row.question for row in table.rows[:20])))
+        try:
+            return self._evaluate(parameters, table, app_id, inputs, texts)
+        except EvaluationError as error:
+            # In the language of the table: of a file's nothing was known before.
+            return self.failed(error, texts)
+
+    def _evaluate(
+        self, parameters: Mapping[str, Any], table: Table, app_id: str, inputs: Mapping[str, Any], texts: Texts
+    ) -> Output:
+        metrics = read_metrics(parameters.get("metrics"))
         session = open_session(self.session, parameters, texts.language)
         if not session.judge.name:
             raise EvaluationError(Reason.MODEL_NOT_SELECTED, field="model")
         options = read_options(parameters)
-        thresholds = read_thresholds(parameters)
         settings = RunSettings(
             app_id,
             session.judge.name,
@@ -57,21 +65,22 @@ class AppTool(EvaluatorTool):
             options["depth"],
             session.votes,
             texts.language,
-            {name: value for name, value in thresholds.items() if name in metrics},
+            {name: value for name, value in read_thresholds(parameters).items() if name in metrics},
             read_count(parameters.get("repeat"), "repeat", 1, MAX_REPEAT),
+            options["question_count"],
         )
-        request = read_request(parameters, rows, settings, options)
+        request = read_request(parameters, table.rows, settings, options)
         ask = asker(self.session.app, app_id, inputs)
         report, error = run(request, self.session.storage, ask, session.judge, session.embedder)
-        return _output(report, texts, error)
+        return _output(report, table, texts, error)
 
     def failed(self, error: EvaluationError, texts: Texts) -> Output:
         summary = failure_line(reason_sentence(error.reason, error.values, texts), texts)
-        return Output(f"- {summary}", _variables(None, error, summary))
+        return Output(f"- {summary}", _variables(None, None, error, summary))
 
 
 def read_request(
-    parameters: Mapping[str, Any], rows: list[Row], settings: RunSettings, options: Mapping[str, Any]
+    parameters: Mapping[str, Any], rows: Sequence[Row], settings: RunSettings, options: Mapping[str, Any]
 ) -> RunRequest:
     """What the call asks for.
 
@@ -93,48 +102,69 @@ def read_request(
     )
 
 
-def read_rows(parameters: Mapping[str, Any]) -> list[Row]:
+def read_rows(parameters: Mapping[str, Any]) -> Table:
     """The rows of the pasted table and of the files, in this order; the first `max_rows` of them.
 
     Files are read before anything else is called: their addresses expire.
 
     Raises:
-        EvaluationError: no_table, table_unreadable, file_too_large, too_many_rows, and what reading a text may give.
+        EvaluationError: no_table, table_unreadable, file_too_large, file_unreachable, too_many_rows, input_too_long
+            for the texts of a row, and what reading a text may give.
     """
     files = [file for file in _as_list(parameters.get("golden_file")) if isinstance(file, File)]
-    rows: list[Row] = []
-    for file in files:
-        name = file.filename or "file"
-        if file.size and file.size > MAX_FILE_BYTES:
-            sizes = {"size": file.size / 1e6, "limit": MAX_FILE_BYTES / 1e6}
-            raise EvaluationError(Reason.FILE_TOO_LARGE, file=name, **sizes)
-        try:
-            data = file.blob
-        except Exception as error:
-            raise EvaluationError(Reason.FILE_UNREACHABLE, file=name) from error
-        rows += read_table_file(name, data).rows
+    tables = [_read_file(file) for file in files]
     pasted = read_text(parameters.get("golden"), "golden", MAX_TABLE_CHARACTERS)
     if pasted or not files:
-        rows = [*read_table(pasted).rows, *rows]
+        tables.insert(0, read_table(pasted))
+    rows = tuple(row for table in tables for row in table.rows)
     most = read_number(parameters.get("max_rows"), "max_rows", 1, MAX_ROWS)
     if most is None and len(rows) > MAX_ROWS:
         raise EvaluationError(Reason.TOO_MANY_ROWS, rows=len(rows), limit=MAX_ROWS)
-    return rows[: int(most)] if most else rows
+    rows = rows[: int(most)] if most else rows
+    for row in rows:
+        _check_length(row)
+    return Table(rows, sum(table.unreadable for table in tables))
+
+
+def _check_length(row: Row) -> None:
+    """Told before anything is asked; a row this long would not go through a plugin's lines either."""
+    texts = {"question": row.question, "reference": row.reference, "documents": row.documents}
+    sizes = {name: len(text) for name, text in texts.items()} | {"golden": sum(map(len, row.others.values()))}
+    longest = max(sizes, key=lambda name: sizes[name])
+    if sum(sizes.values()) > MAX_TEXT_CHARACTERS:
+        raise EvaluationError(
+            Reason.INPUT_TOO_LONG, field=longest, characters=sum(sizes.values()), limit=MAX_TEXT_CHARACTERS
+        )
+
+
+def _read_file(file: File) -> Table:
+    name = file.filename or "file"
+    if file.size and file.size > MAX_FILE_BYTES:
+        sizes = {"size": file.size / 1e6, "limit": MAX_FILE_BYTES / 1e6}
+        raise EvaluationError(Reason.FILE_TOO_LARGE, file=name, **sizes)
+    try:
+        data = file.blob
+    except Exception as error:
+        raise EvaluationError(Reason.FILE_UNREACHABLE, file=name) from error
+    return read_table_file(name, data)
 
 
 def _as_list(value: object) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _output(report: RunReport, texts: Texts, error: EvaluationError | None) -> Output:
+def _output(report: RunReport, table: Table, texts: Texts, error: EvaluationError | None) -> Output:
     # What only reports need is loaded when there is one: it costs each start of the plugin time and memory.
     from evaluation.report.run_summary import run_line, run_text  # noqa: PLC0415
 
     text, summary = run_text(report, texts), run_line(report, texts)
-    if error is not None:
-        sentence = reason_sentence(error.reason, error.values, texts)
-        text, summary = f"> ⚠️ {sentence}\n\n{text}", texts.aside(summary, sentence)
-    return Output(text, _variables(report, error, summary), _files(report, texts) if report.done else ())
+    remarks = [reason_sentence(error.reason, error.values, texts)] if error else []
+    if table.unreadable:
+        remarks.append(texts.get("lookup.rows_unreadable", count=table.unreadable))
+    for remark in reversed(remarks):
+        text, summary = f"> ⚠️ {remark}\n\n{text}", texts.aside(summary, remark)
+    files = _files(report, texts) if report.done else ()
+    return Output(text, _variables(report, table, error, summary), files)
 
 
 def _files(report: RunReport, texts: Texts) -> list[OutputFile]:
@@ -157,13 +187,9 @@ def _files(report: RunReport, texts: Texts) -> list[OutputFile]:
     return files
 
 
-def _variables(report: RunReport | None, error: EvaluationError | None, summary: str) -> dict[str, Any]:
-    if report is None:
-        status = status_of(error)
-    else:
-        status = "scored" if report.finished and not report.failed_rows and error is None else "partial"
-        if not any(entry.scored for entry in report.statistics.values()):
-            status = "failed"
+def _variables(
+    report: RunReport | None, table: Table | None, error: EvaluationError | None, summary: str
+) -> dict[str, Any]:
     statistics = {name: asdict(entry) for name, entry in report.statistics.items()} if report else {}
     details = {
         "run": {"name": report.name, "number": report.number, "started_at": report.started_at} if report else None,
@@ -175,11 +201,12 @@ def _variables(report: RunReport | None, error: EvaluationError | None, summary:
         "findings": [{"name": n, "settings": list(s), "rows": c} for n, s, c in report.findings] if report else [],
         "failed_rows": report.failed_rows if report else 0,
         "reused_rows": report.reused_rows if report else 0,
+        "rows_unreadable": table.unreadable if table else 0,
         "usage": dict(report.usage) if report else {},
     }
     return {
         "scores": {name: entry["mean"] for name, entry in statistics.items()},
-        "status": status,
+        "status": _status(report, error) if report else status_of(error),
         "reason": error.reason.value if error else "",
         "passed": report.passed if report and report.finished else None,
         "finished": bool(report and report.finished),
@@ -188,6 +215,15 @@ def _variables(report: RunReport | None, error: EvaluationError | None, summary:
         "summary": summary,
         "details": bounded(details),
     }
+
+
+def _status(report: RunReport, error: EvaluationError | None) -> Status:
+    troubled = any(report.troubled(record) for record in report.records)
+    scored = any(entry.scored for entry in report.statistics.values())
+    if report.finished and not troubled and error is None:
+        return "scored" if scored else "not_applicable"
+    # Rows that are merely not run yet have not failed.
+    return "partial" if scored or not (troubled or error) else "failed"
 
 
 def _plain(categories: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -22,7 +22,8 @@ class RowRecord:
     Attributes:
         row: its place in the table, from 1.
         repetition: which time it is asked, from 1.
-        state: open; answered (the app's answer is there, scores are not); done; failed (the app gave no answer).
+        state: open; answered (the app's answer is there, scores are not or not all); done; failed (the app gave no
+            answer, or something unexpected happened).
         contexts: the retrieved chunks, best rank first, as {"text", "title", "documents"}.
         app_reason: why the app gave no answer, a reason code, "" when it did.
         app_message: what the app said of it, shortened.
@@ -32,7 +33,7 @@ class RowRecord:
         document_scores: the comparison with the documents that should be found, None where they are not known.
         findings: what is wrong, as {"name", "settings"}, the first thing first.
         usage: what judging cost, as JudgeSession gives it.
-        fingerprint: of everything that the scores depend on; equal fingerprints share their scores.
+        fingerprint: of everything that the scores depend on, "" before any; equal fingerprints share their scores.
         reused: the scores were taken from an earlier run.
     """
 
@@ -63,6 +64,11 @@ class RowRecord:
         return f"{self.row}-{self.repetition}"
 
     @property
+    def judged(self) -> bool:
+        """Whether no metric has failed: one that has is worth another try."""
+        return all(metric["status"] != "failed" for metric in self.metrics.values())
+
+    @property
     def sample(self) -> Sample:
         """What the metrics judge."""
         chunks = tuple(Chunk(c["text"], c["title"], tuple(c["documents"])) for c in self.contexts)
@@ -86,7 +92,8 @@ class RowRecord:
         return MetricResult(metric, version, status, score, known, values, kept)
 
     def as_json(self) -> bytes:
-        return json.dumps(asdict(self), ensure_ascii=False, allow_nan=False).encode()
+        # As escapes even half a character from a broken text can be kept; packing makes up for their length.
+        return json.dumps(asdict(self), allow_nan=False).encode()
 
     @classmethod
     def from_json(cls, data: bytes) -> "RowRecord":
@@ -109,9 +116,10 @@ class RunSettings:
 
     Attributes:
         app_id: of the app that is asked.
-        models: names of the judge and of the embedding model ("" without one).
+        judge, embedding_model: the models' names, "" without one.
         thresholds: by metric name.
         repeat: how often each question is asked.
+        question_count: how many questions answer relevancy compares.
     """
 
     app_id: str
@@ -123,6 +131,7 @@ class RunSettings:
     language: Language
     thresholds: Mapping[str, float] = field(default_factory=dict)
     repeat: int = 1
+    question_count: int = 3
 
 
 def fingerprint(record: RowRecord, settings: RunSettings, versions: Mapping[str, str]) -> str:
@@ -131,13 +140,13 @@ def fingerprint(record: RowRecord, settings: RunSettings, versions: Mapping[str,
         record.question,
         record.answer,
         record.reference,
-        record.documents,
         [chunk["text"] for chunk in record.contexts],
         [settings.judge, settings.embedding_model, settings.depth, settings.votes, settings.language],
+        settings.question_count,
         sorted(settings.metrics),
         sorted(versions.items()),
     ]
-    return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()[:32]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
 def open_records(rows: Sequence[Row], repeat: int) -> list[RowRecord]:

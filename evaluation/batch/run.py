@@ -3,7 +3,8 @@
 import hashlib
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -12,21 +13,23 @@ from evaluation.batch.records import RowRecord, RunSettings, fingerprint, open_r
 from evaluation.batch.report_data import RunReport, build_report
 from evaluation.batch.runner import Ask, Runner, shorten
 from evaluation.batch.store import RunHead, RunStore, Values
+from evaluation.diagnosis import diagnose
 from evaluation.errors import EvaluationError
 from evaluation.golden import Row
-from evaluation.judge import Embedder, Judge, JudgeSession
+from evaluation.judge import Embedder, Judge, JudgeSession, Usage
 from evaluation.metrics import METRICS
 from evaluation.prompts import prompt_versions
 from evaluation.report.markdown import score_word
-from evaluation.result import bounded
-from evaluation.retrieval import read_documents
-from evaluation.scorecard import Scorecard, evaluate_answer
-from evaluation.texts import load_texts
+from evaluation.result import MetricResult, bounded
+from evaluation.retrieval import read_documents, score_documents
+from evaluation.scorecard import evaluate_answer
+from evaluation.texts import Texts, load_texts
 
 # Judge calls at the same time over all rows.
 PARALLEL_CALLS = 16
 # A row's details in storage and reports; a single answer's may be larger.
 DETAILS_CHARACTERS = 40_000
+_COUNTED = ("judge_calls", "embedding_calls", "retries", "prompt_characters", "prompt_tokens", "completion_tokens")
 
 
 @dataclass(frozen=True)
@@ -70,19 +73,26 @@ def run(
         head, records = _begin(store, request)
         scorer = _Scorer(request, store, judge, embedder)
         runner = Runner(store, head.number, ask, scorer.score, concurrency=request.concurrency, seconds=request.seconds)
-        outcome = runner.run(records)
-        error = outcome.error
-        if all(record.state in {"done", "failed"} for record in records):
-            head = replace(head, finished=True)
-            error = _try(lambda: store.write_head(head)) or error
-            if request.keep_runs is not None:
-                store.delete_before(head.number - request.keep_runs + 1)
-        return _report(request, values, store, head, records), error
+        error = runner.run(records).error
+        finished = all(record.state in {"done", "failed"} for record in records)
+        if finished:
+            error = _try(lambda: store.write_head(replace(head, finished=True))) or error
+        try:
+            before, rows = _earlier(request, values, store, head.number)
+        except EvaluationError as unread:
+            # The run is worth its report without the comparison.
+            (before, rows), error = (None, None), error or unread
+        report = _report(request, head, records, before, rows)
+        if finished and request.keep_runs is not None:
+            oldest_kept = head.number - request.keep_runs + 1
+            error = error or _try(lambda: store.delete_before(oldest_kept))
+        return report, error
     finally:
         store.unlock()
 
 
-def _try(write: Any) -> EvaluationError | None:
+def _try(write: Callable[[], None]) -> EvaluationError | None:
+    """The error, when there is one."""
     try:
         write()
     except EvaluationError as error:
@@ -96,12 +106,12 @@ def _begin(store: RunStore, request: RunRequest) -> tuple[RunHead, list[RowRecor
     table = hashlib.sha256(
         json.dumps([[r.question, r.reference, r.documents, r.category, r.inputs] for r in records]).encode()
     ).hexdigest()[:32]
-    newest = store.newest()
+    number = store.newest_number()
+    newest = store.head(number)
     if newest is not None and not newest.finished and newest.table == table and newest.settings == request.settings:
-        kept = {record.key: record for record in store.read_rows(newest)}
-        return newest, [kept.get(record.key, record) for record in records]
+        return newest, [_kept(store.read_row(number, record.key), record) for record in records]
     head = RunHead(
-        newest.number + 1 if newest else 1,
+        number + 1,
         datetime.now(UTC).isoformat(timespec="seconds"),
         request.settings,
         table,
@@ -111,15 +121,22 @@ def _begin(store: RunStore, request: RunRequest) -> tuple[RunHead, list[RowRecor
     return head, records
 
 
+def _kept(kept: RowRecord | None, record: RowRecord) -> RowRecord:
+    """The record as an earlier call has left it; without one, as the table has it."""
+    if kept is None or kept.state == "open":
+        return record
+    if kept.state == "done" and kept.judged:
+        shorten(kept)
+    return kept
+
+
 def _report(
-    request: RunRequest, values: Values, store: RunStore, head: RunHead, records: Sequence[RowRecord]
+    request: RunRequest,
+    head: RunHead,
+    records: Sequence[RowRecord],
+    before: RunHead | None,
+    rows: Sequence[RowRecord] | None,
 ) -> RunReport:
-    other = RunStore(values, request.compare_with) if request.compare_with else store
-    before = _before(other, head, same_name=not request.compare_with)
-    rows = other.read_rows(before) if before else None
-    for record in rows or ():
-        shorten(record)
-    name = request.compare_with or request.name
     return build_report(
         request.name,
         head.number,
@@ -128,20 +145,37 @@ def _report(
         head.settings,
         records,
         before=rows,
-        compared_with=f"{name} #{before.number}" if before else "",
+        compared_with=f"{request.compare_with or request.name} #{before.number}" if before else "",
+        settings_before=before.settings if before else None,
+        prompts=prompt_versions(head.settings.language),
     )
 
 
-def _before(store: RunStore, head: RunHead, *, same_name: bool) -> RunHead | None:
-    """The newest finished run, of the same name before this one."""
-    newest = store.newest()
-    number = head.number - 1 if same_name else (newest.number if newest else 0)
-    while number > 0:
-        candidate = store.head(number)
-        if candidate is None or candidate.finished:
-            return candidate
-        number -= 1
+def _earlier(
+    request: RunRequest, values: Values, store: RunStore, number: int
+) -> tuple[RunHead | None, list[RowRecord] | None]:
+    """The run to compare with and the scores of its rows: the one named, else the one before of the same name."""
+    if request.compare_with in {"", request.name}:
+        before = _before(store, number - 1)
+    else:
+        store = RunStore(values, request.compare_with)
+        before = _before(store, store.newest_number())
+    return before, [_scores_of(record) for record in store.read_rows(before)] if before else None
+
+
+def _before(store: RunStore, newest: int) -> RunHead | None:
+    """The newest finished run that is not newer than a number, None when there is none."""
+    for number in range(newest, 0, -1):
+        head = store.head(number)
+        if head is None or head.finished:
+            return head
     return None
+
+
+def _scores_of(record: RowRecord) -> RowRecord:
+    """The record with no more than a comparison needs: it may be one of thousands."""
+    metrics = {name: {"score": metric["score"], "status": metric["status"]} for name, metric in record.metrics.items()}
+    return RowRecord(record.row, record.question, record.repetition, state=record.state, metrics=metrics)
 
 
 class _Scorer:
@@ -157,45 +191,57 @@ class _Scorer:
         self._versions = prompt_versions(request.settings.language) | versions
 
     def score(self, record: RowRecord, seconds: float) -> None:
-        """Fills in the row's metrics, from an earlier run where nothing that they depend on has changed."""
+        """Fills in the row's metrics; those that it or an earlier row has already got for just the same are kept."""
+        request, settings = self._request, self._request.settings
+        depends_on = fingerprint(record, settings, self._versions)
+        if record.fingerprint != depends_on:
+            record.fingerprint, record.metrics, record.usage = depends_on, {}, {}
+            earlier = None if request.fresh else self._store.find_scores(depends_on)
+            if earlier is not None:
+                record.metrics, record.usage, record.reused = earlier.metrics, earlier.usage, True
+        record.metrics = {name: metric for name, metric in record.metrics.items() if metric["status"] != "failed"}
+        missing = [name for name in settings.metrics if name not in record.metrics]
+        if missing:
+            self._judge_row(record, missing, seconds)
+        documents = score_documents(record.sample.contexts.chunks, read_documents(record.documents))
+        results = {name: result for name in settings.metrics if (result := record.result(name)) is not None}
+        findings = diagnose(results, chunks=len(record.contexts), thresholds=settings.thresholds, documents=documents)
+        record.document_scores = documents.as_dict() if documents else None
+        record.findings = [{"name": found.name, "settings": list(found.settings)} for found in findings]
+
+    def _judge_row(self, record: RowRecord, metrics: Sequence[str], seconds: float) -> None:
         settings = self._request.settings
-        record.fingerprint = fingerprint(record, settings, self._versions)
-        earlier = None if self._request.fresh else self._store.find_scores(record.fingerprint)
-        if earlier is not None:
-            record.metrics, record.findings = earlier.metrics, earlier.findings
-            record.document_scores, record.usage, record.reused = earlier.document_scores, earlier.usage, True
-            return
         session = JudgeSession(
             self._judge, self._embedder, settings.language, budget=seconds, votes=settings.votes, places=self._places
         )
-        card = evaluate_answer(
-            session,
-            record.sample,
-            settings.metrics,
-            options=self._request.options,
-            thresholds=settings.thresholds,
-            expected_documents=read_documents(record.documents),
-        )
-        _fill(record, card, session)
+        card = evaluate_answer(session, record.sample, metrics, options=self._request.options)
+        texts = load_texts(settings.language)
+        judged = record.metrics | {name: _as_kept(result, texts) for name, result in card.results.items()}
+        record.metrics = {name: judged[name] for name in settings.metrics if name in judged}
+        record.usage, record.reused = _added(record.usage, session.usage.as_dict()), False
 
 
-def _fill(record: RowRecord, card: Scorecard, session: JudgeSession) -> None:
-    texts = load_texts(session.language)
-    record.metrics = {
-        name: {
-            "score": result.score,
-            "score_text": score_word(result, texts),
-            "status": result.status,
-            "reason": result.reason.value,
-            "reason_values": {key: str(value) for key, value in result.reason_values.items()},
-            "version": result.version,
-            **bounded(result.details, DETAILS_CHARACTERS),
-        }
-        for name, result in card.results.items()
+def _as_kept(result: MetricResult, texts: Texts) -> dict[str, Any]:
+    return {
+        "score": result.score,
+        "score_text": score_word(result, texts),
+        "status": result.status,
+        "reason": result.reason.value,
+        "reason_values": {
+            name: value if isinstance(value, (str, int, float)) else str(value)
+            for name, value in result.reason_values.items()
+        },
+        "version": result.version,
+        **bounded(result.details, DETAILS_CHARACTERS),
     }
-    record.document_scores = card.documents.as_dict() if card.documents else None
-    record.findings = [{"name": found.name, "settings": list(found.settings)} for found in card.findings]
-    record.usage, record.reused = session.usage.as_dict(), False
-    if any(metric["status"] == "failed" for metric in record.metrics.values()):
-        # What could not be judged is not to be taken over by a later run.
-        record.fingerprint = ""
+
+
+def _added(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """What two rounds of judging cost together."""
+    rounds = [usage for usage in (before, now) if usage]
+    prices = Counter[str]()
+    for usage in rounds:
+        prices.update({usage["currency"]: usage["price"]})
+        prices.update(usage["other_prices"])
+    counted = {name: sum(usage[name] for usage in rounds) for name in _COUNTED}
+    return Usage(**counted, prices={currency: price for currency, price in prices.items() if price}).as_dict()
