@@ -36,16 +36,25 @@ def read_app(value: object, own_app_id: str | None) -> tuple[str, dict[str, Any]
 
 def asker(apps: AppCalls, app_id: str, fixed_inputs: Mapping[str, Any]) -> Callable[[RowRecord], AppAnswer]:
     """Asks the app a row's question, whatever kind of app it is, and reads its stream to the end."""
+    # Inputs of those names that mean something else in this app: a choice, a number, a short text.
+    unfit: set[str] = set()
 
     def ask(record: RowRecord) -> AppAnswer:
-        inputs = {**dict.fromkeys(QUESTION_INPUTS, record.question), **fixed_inputs, **record.inputs}
-        try:
-            stream = apps.chat.invoke(app_id=app_id, query=record.question, inputs=inputs, response_mode="streaming")
-            return read_events(stream)
-        except EvaluationError:
-            raise
-        except Exception as error:
-            raise app_failure(str(error)) from error
+        while True:
+            given = {**fixed_inputs, **record.inputs}
+            guessed = {name: record.question for name in QUESTION_INPUTS if name not in given and name not in unfit}
+            try:
+                stream = apps.chat.invoke(
+                    app_id=app_id, query=record.question, inputs=guessed | given, response_mode="streaming"
+                )
+                return read_events(stream)
+            except EvaluationError:
+                raise
+            except Exception as error:
+                refused = re.search(r"(\w+) in input form must be", str(error))
+                if refused is None or refused.group(1) not in guessed:
+                    raise app_failure(str(error)) from error
+                unfit.add(refused.group(1))
 
     return ask
 
@@ -56,7 +65,8 @@ def app_failure(text: str) -> EvaluationError:
     message = innermost(text)[0].strip()
     if "app not found" in message:
         return EvaluationError(Reason.APP_NOT_FOUND)
-    if "unexpected app type" in message or "not published" in message:
+    # A workflow that was never published is refused without a word.
+    if "unexpected app type" in message or "not published" in message or (status and not message):
         return EvaluationError(Reason.APP_NOT_PUBLISHED)
     if "exited without response" in message:
         return EvaluationError(Reason.TIMEOUT)

@@ -109,7 +109,8 @@ def table_of(records: Sequence[Sequence[str]]) -> Table:
     """The table whose records are the rows' cells, with or without a header.
 
     Raises:
-        EvaluationError: table_unreadable when no record has a second cell and no header names the questions.
+        EvaluationError: table_unreadable when no record has a second cell and no header names the questions, or when
+            the header names the references but no questions.
     """
     width = max((len(record) for record in records), default=0)
     header = [_header_kind(cell) for cell in records[0]] if records else []
@@ -121,7 +122,9 @@ def table_of(records: Sequence[Sequence[str]]) -> Table:
     else:
         names, body = [str(number) for number in range(1, width + 1)], records
         question, reference, documents, category = 0, 1, None, None
-        if width < 2:
+        # One letter may well be an answer.
+        names_references = any(kind == "reference" and len(records[0][i].strip()) > 1 for i, kind in enumerate(header))
+        if width < 2 or names_references:
             raise EvaluationError(Reason.TABLE_UNREADABLE)
     rows, unreadable = [], 0
     for record in body:

@@ -8,21 +8,63 @@ from pathlib import Path
 from typing import Any
 
 from devhost.chatflow import choose
+from devhost.daemon import PluginProcess, ToolOutput, collect
 from devhost.knowledge import KnowledgeBase
 from tests.model_server import Request, ScriptedModelServer
-from tests.tools.support import data_of
+from tests.tools.support import MODEL, check, data_of
 
 ROOT = Path(__file__).parents[2]
 SCORED = ROOT / "workflows" / "rag_chat_scored.yml"
+SIDES = ("answer", "reference")
 KEPT_NODES = ("start", "knowledge", "llm", "reply")
-TAG = re.compile(r"規程\d\d")
+TAG = re.compile(r"R-\d\d")
 
 type Document = dict[str, Any]
 
 
+def parameters(count: int = 3, **changes: Any) -> dict[str, Any]:
+    """The parameters of an ordinary call over the first rows; `None` as a change leaves a parameter out."""
+    ordinary = {
+        "app": selector("bot"),
+        "golden": table(rows(count)),
+        "model": MODEL,
+        "depth": "economy",
+        "run_name": "毎週の確認",
+    }
+    return {name: value for name, value in (ordinary | changes).items() if value is not None}
+
+
+def selector(app_id: str, **inputs: str) -> dict[str, Any]:
+    """The value of an app selector as Dify sends it."""
+    return {"app_id": app_id, "files": [], "inputs": inputs, "type": "app-selector"}
+
+
+def invoke_app(plugin: PluginProcess, values: Mapping[str, Any], app_id: str | None = "evaluation") -> ToolOutput:
+    """Calls evaluate_app and holds its output against the contract: reports come when there is something to report."""
+    output = collect(plugin.invoke_tool("evaluate_app", values, app_id=app_id, timeout=60))
+    endings = [str(file.filename).rpartition(".")[2] for file in output.files]
+    assert endings == (["html", "xlsx"] if output.variables["done"] else [])
+    without_files = [message for message in output.messages if message["type"] != "blob"]
+    check("evaluate_app", ToolOutput(output.text, output.json, output.variables, [], without_files))
+    return output
+
+
+def progress(output: ToolOutput) -> tuple[str, str, int, int]:
+    """Status, reason, rows done, rows in all."""
+    variables = output.variables
+    assert variables["finished"] == (0 < variables["total"] == variables["done"])
+    return variables["status"], variables["reason"], variables["done"], variables["total"]
+
+
+def counts(output: ToolOutput, metric: str = "faithfulness") -> dict[str, Any]:
+    """A metric's mean and how many rows it was scored for, was not, failed for."""
+    statistics: dict[str, Any] = output.variables["details"]["statistics"][metric]
+    return statistics
+
+
 def tag(row: int) -> str:
     """The word that stands in everything about a row and nowhere else."""
-    return f"規程{row:02}"
+    return f"R-{row:02}"
 
 
 def question(row: int) -> str:
@@ -54,7 +96,7 @@ def documents(folder: Path, count: int) -> KnowledgeBase:
 
 def script(server: ScriptedModelServer) -> None:
     """A bot that answers by the question's tag, and a judge that finds everything in order and repeats the tag."""
-    server.on_chat(lambda request: bot_answer(int(tags(request.user)[-1][-2:])))
+    server.on_chat(answer_of)
     server.on("relevancy.questions", lambda request: {"questions": [_generated(request)] * 3})
     server.on("relevancy.grades", {"grades": [{"id": n, "reason": "", "grade": 3} for n in (1, 2, 3)]})
     server.on("faithfulness.statements", lambda request: {"statements": [data_of(request)["answer"]]})
@@ -64,10 +106,16 @@ def script(server: ScriptedModelServer) -> None:
     server.on("precision.chunks", lambda request: {"verdicts": _chunks(request)})
     server.on("retrieval.economy", lambda request: {"parts": [_part(request)], "chunks": _chunks(request)})
     server.on("correctness.statements", lambda request: {"statements": [_part(request)["text"]]})
+    server.on("correctness.classify", lambda request: {side: _verdicts(data_of(request)[side]) for side in SIDES})
 
 
 def tags(text: str) -> list[str]:
     return TAG.findall(text)
+
+
+def answer_of(request: Request) -> str:
+    """The bot's answer to the question in a request."""
+    return bot_answer(int(tags(request.user)[-1][-2:]))
 
 
 def _generated(request: Request) -> dict[str, Any]:

@@ -1,0 +1,13 @@
+"""The plugin whose calls may end after one second, and whose apps must answer within one and a half."""
+
+from dify_plugin import DifyPluginEnv, Plugin
+
+from bridge import app_tool
+from evaluation.batch import runner
+
+app_tool.SHORTEST_SECONDS = 1
+runner.APP_SECONDS = 1.5
+runner.SPARE_SECONDS = 0.2
+
+if __name__ == "__main__":
+    Plugin(DifyPluginEnv(MAX_REQUEST_TIMEOUT=600)).run()
