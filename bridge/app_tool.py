@@ -113,8 +113,8 @@ def read_rows(parameters: Mapping[str, Any]) -> Table:
     """
     files = [file for file in _as_list(parameters.get("golden_file")) if isinstance(file, File)]
     tables = [_read_file(file) for file in files]
-    pasted = read_text(parameters.get("golden"), "golden", MAX_TABLE_CHARACTERS)
-    if pasted or not files:
+    pasted = read_text(parameters.get("golden"), "golden", MAX_TABLE_CHARACTERS, strip=False)
+    if pasted.strip() or not files:
         tables.insert(0, read_table(pasted))
     rows = tuple(row for table in tables for row in table.rows)
     most = read_number(parameters.get("max_rows"), "max_rows", 1, MAX_ROWS)

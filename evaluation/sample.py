@@ -106,13 +106,14 @@ class Sample:
     contexts: Contexts = field(default_factory=Contexts)
 
 
-def read_text(value: object, name: str, limit: int = MAX_TEXT_CHARACTERS) -> str:
-    """A text input, stripped; "" when there is none.
+def read_text(value: object, name: str, limit: int = MAX_TEXT_CHARACTERS, *, strip: bool = True) -> str:
+    """A text input; "" when there is none.
 
     Args:
         value: what the tool was given: a text, None, [None] or [""] (an unset variable), or something that is no text.
         name: the parameter's name, for the message.
         limit: characters; a longer text is refused, not cut.
+        strip: without white space at its ends; a table needs the tabs there.
 
     Raises:
         EvaluationError: not_text (a file, a number, an object), variable_not_connected (the bare name of a
@@ -124,9 +125,8 @@ def read_text(value: object, name: str, limit: int = MAX_TEXT_CHARACTERS) -> str
         value = value[0]
     if not isinstance(value, str):
         raise EvaluationError(Reason.NOT_TEXT, field=name)
-    text = value.strip()
-    _check(text, name, limit)
-    return text
+    _check(value.strip(), name, limit)
+    return value.strip() if strip else value
 
 
 def _check(text: str, name: str, limit: int) -> None:

@@ -3,7 +3,8 @@ from typing import Any
 
 from bridge import edge, judging
 from evaluation.errors import EvaluationError, Reason
-from evaluation.golden import MAX_TABLE_CHARACTERS, Match, Table, find_reference, read_table
+from evaluation.golden import MAX_TABLE_CHARACTERS, Table, read_table
+from evaluation.matching import Match, find_reference
 from evaluation.report.lookup import lookup_line
 from evaluation.result import status_of
 from evaluation.sample import read_text
@@ -17,7 +18,7 @@ class ReferenceLookup(edge.EvaluatorTool):
         if not question:
             raise EvaluationError(Reason.NO_QUESTION)
         minimum = read_number(parameters.get("min_similarity"), "min_similarity", 0, 1)
-        table = read_table(read_text(parameters.get("golden"), "golden", MAX_TABLE_CHARACTERS))
+        table = read_table(read_text(parameters.get("golden"), "golden", MAX_TABLE_CHARACTERS, strip=False))
         session = judging.open_session(self.session, parameters, texts.language)
         match = find_reference(question, table, minimum, session.embed if session.embedder else None)
         details = {

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Literal
 
 from evaluation.batch.records import RowRecord
-from evaluation.golden import fold
+from evaluation.folding import fold
 
 RESAMPLES = 2000
 SEED = 20_240_501
