@@ -80,7 +80,7 @@ def table_of(records: Sequence[Sequence[str]]) -> Table:
     records = [record for record in records if any(cell.strip() for cell in record)]
     if not records:
         raise EvaluationError(Reason.TABLE_UNREADABLE)
-    header = [_header_kind(cell) for cell in records[0]]
+    header = [header_kind(cell) for cell in records[0]]
     if "question" in header:
         names, body = [cell.strip() for cell in records[0]], records[1:]
         columns = {kind: _best_column(names, kind) for kind in ("question", "reference", "documents", "category")}
@@ -135,7 +135,7 @@ def _headers() -> dict[str, dict[str, int]]:
     return {kind: {fold(name): rank for rank, name in enumerate(names)} for kind, names in lists.items()}
 
 
-def _header_kind(cell: str) -> str:
+def header_kind(cell: str) -> str:
     """What a column of that name holds (question, reference, documents, category), "" when it is not known."""
     return next((kind for kind, names in _headers().items() if fold(cell.replace("_", " ")) in names), "")
 
@@ -158,12 +158,12 @@ def _json_records(text: str) -> list[list[str]]:
         rows = _find_rows(value)
         if rows is None:
             pairs = [[str(key), _cell(item)] for key, item in value.items() if isinstance(item, (str, int, float))]
-            rows = [value] if any(_header_kind(key) for key, _ in pairs) else pairs
+            rows = [value] if any(header_kind(key) for key, _ in pairs) else pairs
         value = rows
     if isinstance(value, list) and all(isinstance(item, Mapping) for item in value):
         names = list(dict.fromkeys(str(name) for item in value for name in item))
         records = [[_cell(item.get(name)) for name in names] for item in value]
-        if any(_header_kind(name) == "question" for name in names):
+        if any(header_kind(name) == "question" for name in names):
             return [names, *records]
         if len(names) == 2:
             return records
