@@ -105,6 +105,7 @@ def choose(
     judge_model: str | None = None,
     embedding_model: str | None = None,
     judge_parameters: Mapping[str, Any] | None = None,
+    app_id: str | None = None,
 ) -> dict[str, Any]:
     """A copy of the document in which a user has chosen what a template leaves open.
 
@@ -115,6 +116,7 @@ def choose(
         judge_model: set as `model` in every judge_settings node.
         embedding_model: set as `embedding_model` in every judge_settings node.
         judge_parameters: the judge model's completion parameters; none when not given.
+        app_id: set as `app` in every evaluate_app node.
     """
     document = load_dsl(dsl)
     for node in document["workflow"]["graph"]["nodes"]:
@@ -130,6 +132,9 @@ def choose(
                     settings["model"] = selector("llm", judge_model, judge_parameters)
                 if embedding_model:
                     settings["embedding_model"] = selector("text-embedding", embedding_model)
+            case "tool" if data["tool_name"] == "evaluate_app" and app_id:
+                value = {"app_id": app_id, "files": [], "inputs": {}}
+                data["tool_configurations"]["app"] = {"type": "constant", "value": value}
     return document
 
 

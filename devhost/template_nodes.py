@@ -1,4 +1,4 @@
-"""Nodes, edges and notes of a chatflow as Dify's Studio exports them."""
+"""Nodes, edges and notes of a chatflow or a workflow as Dify's Studio exports them."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -126,6 +126,7 @@ NODE_TYPES = {
     "llm": "llm",
     "reply": "answer",
     "scores": "answer",
+    "output": "end",
 }
 
 

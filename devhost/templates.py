@@ -1,12 +1,13 @@
-"""Writes the chatflow templates in workflows/ from one graph and one file of texts per language.
+"""Writes the templates in workflows/ from their graphs and one file of texts per language.
 
     python -m devhost.templates            write the files
     python -m devhost.templates --check    exit with 1 and name the files that are out of date
 
 A template is the document that Dify's Studio exports: DSL 0.3.1, which every Dify from 1.7 on imports. It names no
-knowledge, no model and no secret, and three things are left to choose: the knowledge, the LLM node's model and the
-judge model in the judge_settings node. The templates differ in what scores the answer: a node for each metric, or one
-node for all.
+knowledge, no model, no app and no secret. In a chatflow three things are left to choose: the knowledge, the LLM node's
+model and the judge model in the judge_settings node; the chatflows differ in what scores the answer: a node for each
+metric, or one node for all. In the workflow for whole question tables (template_batch.py) two are: the judge model and
+the app.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from typing import Any
 import yaml
 
 from devhost.flow_nodes import declared_tools
+from devhost.template_batch import batch_edges, batch_nodes
 from devhost.template_nodes import (
     CONTEXTS,
     MAIN_ROW,
@@ -81,6 +83,8 @@ TEMPLATES: Mapping[str, Template] = {
     "scorecard": Template({"evaluate": "evaluate_answer"}, 300),
 }
 
+BATCH = "batch"
+
 # What the tools' inputs are connected to, by parameter name.
 INPUTS: Mapping[str, Mapping[str, Any]] = {
     "question": mixed(QUESTION),
@@ -99,9 +103,12 @@ class _ExportDumper(yaml.SafeDumper):
 
 
 def read_texts(template: str, language: str) -> dict[str, Any]:
-    """The texts of one template in one language ("ja" or "en"), with the sample table under the key `golden`."""
+    """The texts of one template in one language ("ja" or "en"), a chatflow's sample table under the key `golden`."""
     texts: dict[str, Any] = yaml.safe_load((TEXTS / f"{language}.yaml").read_text(encoding="utf-8"))
     own = texts.pop("templates")[template]
+    texts["descriptions"] |= own.pop("descriptions", {})
+    if template == BATCH:
+        return {**texts, **own}
     table = (TEXTS / f"golden_{language}.tsv").read_text(encoding="utf-8").splitlines()
     rows = [row.split("\t") for row in table]
     columns = 3 if TEMPLATES[template].reads_documents else 2
@@ -112,20 +119,34 @@ def read_texts(template: str, language: str) -> dict[str, Any]:
 @cache
 def render(template: str, language: str) -> str:
     """One template as YAML text, in the layout that Dify's own export has."""
-    return yaml.dump(
-        document(TEMPLATES[template], read_texts(template, language)), Dumper=_ExportDumper, allow_unicode=True
-    )
+    texts = read_texts(template, language)
+    content = batch_document(texts) if template == BATCH else chat_document(TEMPLATES[template], texts)
+    return yaml.dump(content, Dumper=_ExportDumper, allow_unicode=True)
 
 
-def document(template: Template, texts: Mapping[str, Any]) -> dict[str, Any]:
-    """One template as the mapping that Dify imports."""
+def chat_document(template: Template, texts: Mapping[str, Any]) -> dict[str, Any]:
+    """A chatflow as the mapping that Dify imports."""
+    canvas = nodes(template.evaluators, texts) + notes(template.note_height, texts)
+    return document("advanced-chat", texts, canvas, edges(template.evaluators))
+
+
+def batch_document(texts: Mapping[str, Any]) -> dict[str, Any]:
+    """The workflow for question tables as the mapping that Dify imports."""
+    settings = {tool: defaults_of(tool) for tool in ("judge_settings", "evaluate_app")}
+    # This tool reads no text from which "auto" could tell the language.
+    settings["judge_settings"]["language"] = texts["language"]
+    return document("workflow", texts, batch_nodes(texts, settings), batch_edges())
+
+
+def document(mode: str, texts: Mapping[str, Any], canvas: list[Node], arrows: list[dict[str, Any]]) -> dict[str, Any]:
+    """What all templates have in common, around their nodes and edges; `mode` is Dify's name for the kind of app."""
     return {
         "app": {
             "description": texts["description"],
             "icon": "📊",
             "icon_background": "#E4FBCC",
             "icon_type": "emoji",
-            "mode": "advanced-chat",
+            "mode": mode,
             "name": texts["name"],
             "use_icon_as_answer_icon": False,
         },
@@ -138,8 +159,8 @@ def document(template: Template, texts: Mapping[str, Any]) -> dict[str, Any]:
             "environment_variables": [],
             "features": features(texts),
             "graph": {
-                "edges": edges(template.evaluators),
-                "nodes": nodes(template.evaluators, texts) + notes(template.note_height, texts),
+                "edges": arrows,
+                "nodes": canvas,
                 "viewport": {"x": 20, "y": 160, "zoom": 0.55},
             },
             "rag_pipeline_variables": [],
@@ -148,14 +169,14 @@ def document(template: Template, texts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def features(texts: Mapping[str, Any]) -> dict[str, Any]:
-    """The chat's features: an opening statement with two questions to click, and the sources under the reply."""
+    """The app's features: in a chat an opening statement with two questions to click, and the sources of replies."""
     return {
         "file_upload": {"enabled": False},
-        "opening_statement": texts["opening_statement"],
+        "opening_statement": texts.get("opening_statement", ""),
         "retriever_resource": {"enabled": True},
         "sensitive_word_avoidance": {"enabled": False},
         "speech_to_text": {"enabled": False},
-        "suggested_questions": texts["suggested_questions"],
+        "suggested_questions": texts["suggested_questions"] if "opening_statement" in texts else [],
         "suggested_questions_after_answer": {"enabled": False},
         "text_to_speech": {"enabled": False, "language": "", "voice": ""},
     }
@@ -218,7 +239,7 @@ def notes(height: int, texts: Mapping[str, Any]) -> list[Node]:
 
 def files() -> dict[str, str]:
     """The content of every template by its file's name."""
-    names = {pair: read_texts(*pair)["file"] for pair in product(TEMPLATES, LANGUAGES)}
+    names = {pair: read_texts(*pair)["file"] for pair in product([*TEMPLATES, BATCH], LANGUAGES)}
     return {name: render(*pair) for pair, name in names.items()}
 
 
@@ -241,7 +262,7 @@ def write(folder: Path = WORKFLOWS) -> list[Path]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Write the chatflow templates in workflows/.")
+    parser = argparse.ArgumentParser(description="Write the templates in workflows/.")
     parser.add_argument("--check", action="store_true", help="only say which files are out of date")
     if parser.parse_args(arguments).check:
         names = stale()

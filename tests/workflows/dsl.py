@@ -6,7 +6,12 @@ from typing import Any
 
 REFERENCE = re.compile(r"\{\{#([a-zA-Z0-9_]{1,50}(?:\.[a-zA-Z_][a-zA-Z0-9_]{0,29}){1,10})#\}\}")
 SYSTEM_VARIABLES = {"query", "files", "conversation_id", "dialogue_count", "user_id", "app_id", "workflow_id"}
-NODE_OUTPUTS = {"start": set(), "knowledge-retrieval": {"result"}, "llm": {"text"}, "answer": set()}
+NODE_OUTPUTS: Mapping[str, set[str]] = {
+    "knowledge-retrieval": {"result"},
+    "llm": {"text"},
+    "answer": set(),
+    "end": set(),
+}
 TOOL_OUTPUTS = {"text", "json", "files"}
 
 type Document = Mapping[str, Any]
@@ -58,7 +63,9 @@ def references(value: Any) -> Iterator[tuple[str, ...]]:
             yield from references(item)
     elif isinstance(value, Mapping):
         for name, item in value.items():
-            is_selector = name.endswith("variable_selector") or (name == "value" and value.get("type") == "variable")
+            is_selector = name.endswith(("variable_selector", "value_selector")) or (
+                name == "value" and value.get("type") == "variable"
+            )
             if is_selector:
                 yield tuple(item)
             else:
@@ -67,6 +74,8 @@ def references(value: Any) -> Iterator[tuple[str, ...]]:
 
 def outputs_of(data: Mapping[str, Any], tools: Mapping[str, Mapping[str, Any]]) -> set[str]:
     """The names of the variables that a node gives."""
+    if data["type"] == "start":
+        return {variable["variable"] for variable in data["variables"]}
     if data["type"] != "tool":
         return NODE_OUTPUTS[data["type"]]
     return TOOL_OUTPUTS | set(tools[data["tool_name"]]["output_schema"]["properties"])

@@ -1,4 +1,4 @@
-"""The templates as documents: what Studio, an importer and a newcomer get."""
+"""The chatflow templates as documents: what Studio, an importer and a newcomer get."""
 
 import copy
 import json
@@ -34,6 +34,7 @@ PAIRS = (
     ("rag_chat_scorecard.yml", "rag_chat_scorecard_en.yml"),
 )
 FILES = [name for pair in PAIRS for name in pair]
+BATCH = ["batch_evaluation.yml", "batch_evaluation_en.yml"]
 TOOLS = declared_tools(ROOT)
 LABELS = {"ja": "ja_JP", "en": "en_US"}
 METRICS = ["answer_relevancy", "faithfulness", "context_recall", "context_precision"]
@@ -75,9 +76,9 @@ def test_the_files_are_what_the_generator_writes() -> None:
 
 
 def test_the_generator_names_missing_and_changed_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert templates.stale(tmp_path) == FILES
+    assert templates.stale(tmp_path) == FILES + BATCH
     paths = templates.write(tmp_path)
-    assert [path.name for path in paths] == FILES
+    assert [path.name for path in paths] == FILES + BATCH
     assert templates.stale(tmp_path) == []
     changed, removed = paths[1:3]
     changed.write_text(changed.read_text(encoding="utf-8") + "\n", encoding="utf-8")
