@@ -1,6 +1,6 @@
 """A metric's result as one line of Markdown for the chat reply."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from evaluation.errors import Reason
@@ -24,14 +24,24 @@ def finding(result: MetricResult, texts: Texts, *, quoted: bool = True) -> str:
     if result.status == "scored" and reason:
         return reason
     sentence = _SENTENCES[result.metric](result, texts, quoted=quoted)
-    if result.status == "partial":
-        counts = result.details["coverage"]
-        aside = texts.get("incomplete", judged=counts["judged"], of=counts["of"], reason=reason)
-        sentence = texts.aside(sentence, aside)
-    agreement = result.details.get("coverage", {}).get("agreement")
-    if agreement is not None:
-        sentence = texts.aside(sentence, texts.get("agreement", share=score_text(agreement)))
+    for remark in _remarks(result, reason, texts):
+        sentence = texts.aside(sentence, remark)
     return sentence
+
+
+def _remarks(result: MetricResult, reason: str, texts: Texts) -> Iterator[str]:
+    """What is missing from a partial result, and how far the votes agreed."""
+    counts = result.details.get("coverage", {})
+    judged, of, cut = counts.get("judged", 0), counts.get("of", 0), counts.get("list_cut", False)
+    if result.status == "partial":
+        if judged < of:
+            yield texts.get("incomplete", judged=judged, of=of, reason=reason)
+        elif not cut:
+            yield reason
+        if cut:
+            yield texts.get("list_cut")
+    if "agreement" in counts:
+        yield texts.get("agreement", share=score_text(counts["agreement"]))
 
 
 def reason_sentence(reason: Reason, values: Mapping[str, Any], texts: Texts) -> str:
@@ -67,7 +77,7 @@ def list_line(result: MetricResult, texts: Texts, threshold: float | None = None
         if threshold is not None:
             name = "passed" if reaches(result.score, threshold) else "not_passed"
             head += f" {texts.get(name, threshold=score_text(threshold))}"
-    line = f"{head} {finding(result, texts)}"
+    line = f"{head} {capitalized(finding(result, texts))}"
     return texts.aside(line, texts.get("dropped_chunks", count=dropped)) if dropped else line
 
 
@@ -102,11 +112,15 @@ def _shares(result: MetricResult, texts: Texts, entries: Sequence[Mapping[str, A
     """A sentence on how many of the claims or parts hold, quoting those that do not."""
     lacking = [entry for entry in entries if entry["verdict"] != 1]
     if not lacking:
-        name = "one_of_one" if len(entries) == 1 and result.metric == "faithfulness" else "all"
-        return texts.get(f"{result.metric}.{name}", of=len(entries))
-    name = "none" if len(lacking) == len(entries) else "some"
+        return texts.get(f"{result.metric}.{_all_or_one(result, entries, 'all', 'one_of_one')}", of=len(entries))
+    name = _all_or_one(result, entries, "none", "none_of_one") if len(lacking) == len(entries) else "some"
     sentence = texts.get(f"{result.metric}.{name}", of=len(entries), missing=len(lacking))
     return _with_quotes(texts, sentence, lacking, quoted=quoted)
+
+
+def _all_or_one(result: MetricResult, entries: Sequence[object], every: str, one: str) -> str:
+    """The sentence for the only claim; the parts of a reference are not counted in words."""
+    return one if len(entries) == 1 and result.metric == "faithfulness" else every
 
 
 def _faithfulness(result: MetricResult, texts: Texts, *, quoted: bool) -> str:
@@ -134,6 +148,8 @@ def _answer_correctness(result: MetricResult, texts: Texts, *, quoted: bool) -> 
 def _context_precision(result: MetricResult, texts: Texts, *, quoted: bool) -> str:  # noqa: ARG001 - as the others
     chunks = result.details["chunks"]
     ranks = [chunk["rank"] for chunk in chunks if chunk["verdict"] == 1]
+    if len(chunks) == 1:
+        return texts.get("context_precision.one_of_one" if ranks else "context_precision.none_of_one")
     if not ranks:
         return texts.get("context_precision.none", of=len(chunks))
     if len(ranks) == len(chunks):
