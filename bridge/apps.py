@@ -4,11 +4,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from bridge.failures import innermost
-from evaluation.batch.app_events import MESSAGE_CHARACTERS, AppAnswer, read_events
+from bridge.failures import failure, innermost
+from evaluation.batch.app_events import AppAnswer, read_events
 from evaluation.batch.records import RowRecord
-from evaluation.errors import EvaluationError, Reason
+from evaluation.errors import TRANSIENT, EvaluationError, Reason
 
+# How much of what an app says of its failure is shown.
+MESSAGE_CHARACTERS = 200
 # A workflow has no query: the question goes into its Start node's variable of one of these names.
 QUESTION_INPUTS = ("question", "query", "input", "text")
 
@@ -40,23 +42,43 @@ def asker(apps: AppCalls, app_id: str, fixed_inputs: Mapping[str, Any]) -> Calla
     unfit: set[str] = set()
 
     def ask(record: RowRecord) -> AppAnswer:
+        given = {**fixed_inputs, **record.inputs}
+        refusals: dict[str, str] = {}
         while True:
-            given = {**fixed_inputs, **record.inputs}
-            guessed = {name: record.question for name in QUESTION_INPUTS if name not in given and name not in unfit}
+            left_out = {*unfit, *refusals} - given.keys()
+            guessed = {name: record.question for name in QUESTION_INPUTS if name not in {*given, *left_out}}
             try:
                 stream = apps.chat.invoke(
                     app_id=app_id, query=record.question, inputs=guessed | given, response_mode="streaming"
                 )
                 return read_events(stream)
-            except EvaluationError:
-                raise
+            except EvaluationError as error:
+                raise _of_stream(error) from error
             except Exception as error:
-                refused = re.search(r"(\w+) in input form must be", str(error))
-                if refused is None or refused.group(1) not in guessed:
-                    raise app_failure(str(error)) from error
-                unfit.add(refused.group(1))
+                text = str(error)
+                refused = re.search(r"(\w+) in input form must be|(\w+) is required in input form", text)
+                name = (refused.group(1) or refused.group(2)) if refused else ""
+                if name in guessed:
+                    refusals[name] = text
+                    unfit.add(name)
+                elif name in left_out:
+                    # It is the question's place after all, and this question does not fit, or another one did not.
+                    unfit.discard(name)
+                    if name in refusals:
+                        raise app_failure(refusals[name]) from error
+                else:
+                    raise app_failure(text) from error
 
     return ask
+
+
+def _of_stream(error: EvaluationError) -> EvaluationError:
+    """The app's own failure, told apart by what it says: its model may be busy."""
+    if error.reason is not Reason.APP_FAILED:
+        return error
+    text = str(error.values["text"])
+    shown = innermost(text)[0].strip()[:MESSAGE_CHARACTERS]
+    return EvaluationError(Reason.APP_UNAVAILABLE if failure(text).reason in TRANSIENT else error.reason, text=shown)
 
 
 def app_failure(text: str) -> EvaluationError:
@@ -66,13 +88,17 @@ def app_failure(text: str) -> EvaluationError:
     if "app not found" in message:
         return EvaluationError(Reason.APP_NOT_FOUND)
     # A workflow that was never published is refused without a word.
-    if "unexpected app type" in message or "not published" in message or (status and not message):
+    if (
+        "unexpected app type" in message
+        or "not published" in message
+        or (status and status.group(1) == "400" and not message)
+    ):
         return EvaluationError(Reason.APP_NOT_PUBLISHED)
     if "exited without response" in message:
         return EvaluationError(Reason.TIMEOUT)
     if status and (int(status.group(1)) >= 500 or status.group(1) == "429"):
         return EvaluationError(Reason.APP_UNAVAILABLE)
     shown = message[:MESSAGE_CHARACTERS]
-    if re.search(r"is required in input form|missing (query|inputs?)|must be (less|one of|a )", message):
+    if re.search(r"is required in input form|missing (query|inputs?)", message):
         return EvaluationError(Reason.APP_INPUT_MISSING, text=shown)
     return EvaluationError(Reason.APP_FAILED, text=shown)

@@ -22,7 +22,6 @@ _SCORE_TEXTS = ("text", "summary", "score_text", "diagnosis")
 # Nodes that hand on what others gave.
 _HANDING_ON = frozenset({"template-transform", "variable-aggregator", "code"})
 _ANSWER_OUTPUTS = ("answer", "text", "result", "output", "reply")
-MESSAGE_CHARACTERS = 200
 
 
 @dataclass
@@ -40,11 +39,12 @@ class AppAnswer:
     tokens: int = 0
 
 
-def read_events(events: Iterable[Mapping[str, Any]]) -> AppAnswer:
+def read_events(events: Iterable[object]) -> AppAnswer:
     """The answer in a stream of events, read to its end.
 
     Raises:
-        EvaluationError: app_failed with what the app says, or app_empty_answer.
+        EvaluationError: app_failed with what the app says; app_unavailable when the stream breaks off, so that its
+            answer may be half of one; app_empty_answer.
     """
     stream = _Stream()
     for event in events:
@@ -73,10 +73,13 @@ class _Stream:
         self._observed: dict[str, str] = {}
         self._outputs: Mapping[str, Any] = {}
         self._error = ""
+        self._ended = False
         self._tokens = 0
 
-    def take(self, event: Mapping[str, Any]) -> None:
-        """Reads one event; kinds that say nothing of the answer are passed over."""
+    def take(self, event: object) -> None:
+        """Reads one event; kinds that say nothing of the answer are passed over, a bare "ping" too."""
+        if not isinstance(event, Mapping):
+            return
         kind = event.get("event")
         data = event.get("data")
         handler = getattr(self, f"_on_{kind}", None)
@@ -100,6 +103,7 @@ class _Stream:
         self._observed[str(event.get("id"))] = str(event.get("observation") or "")
 
     def _on_message_end(self, event: Mapping[str, Any]) -> None:
+        self._ended = True
         metadata = event.get("metadata") or {}
         self._resources = metadata.get("retriever_resources") or ()
         self._tokens = self._tokens or _number((metadata.get("usage") or {}).get("total_tokens"))
@@ -126,7 +130,12 @@ class _Stream:
         if data.get("status") == "failed":
             self._error = self._error or str(data.get("error") or "")
 
+    def _on_workflow_paused(self, data: Mapping[str, Any]) -> None:
+        del data
+        self._error = "workflow_paused: Human Input"
+
     def _on_workflow_finished(self, data: Mapping[str, Any]) -> None:
+        self._ended = True
         self._outputs = data.get("outputs") or {}
         self._tokens = _number(data.get("total_tokens")) or self._tokens
         if data.get("status") in {"failed", "stopped"}:
@@ -140,7 +149,9 @@ class _Stream:
 
     def answer(self) -> AppAnswer:
         if self._error:
-            raise EvaluationError(Reason.APP_FAILED, text=self._error[:MESSAGE_CHARACTERS])
+            raise EvaluationError(Reason.APP_FAILED, text=self._error)
+        if not self._ended:
+            raise EvaluationError(Reason.APP_UNAVAILABLE)
         text = self._text()
         if not text:
             raise EvaluationError(Reason.APP_EMPTY_ANSWER)

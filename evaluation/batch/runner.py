@@ -171,7 +171,10 @@ class Runner:
                 raise
             if error.reason in {Reason.TIMEOUT, Reason.APP_UNAVAILABLE} and had < self._enough:
                 return False
-            vars(draft).update(vars(_failed(draft, error.reason, str(error.values.get("text", "")))))
+            said = str(error.values.get("text", ""))
+            # An app whose own model stays busy has failed in its own words; Dify itself has none.
+            reason = Reason.APP_FAILED if said and error.reason is Reason.APP_UNAVAILABLE else error.reason
+            vars(draft).update(vars(_failed(draft, reason, said)))
         else:
             draft.state, draft.app_reason, draft.app_message = "answered", "", ""
             draft.answer, draft.app_tokens = answer.text, answer.tokens
@@ -185,9 +188,9 @@ class Runner:
     def _asked(self, record: RowRecord) -> AppAnswer:
         """The app's answer. Too many calls at once and server errors are waited out."""
         for attempt in range(1, APP_TRIES + 1):
+            seconds = max(0.0, min(self._enough, self._left()))
             try:
-                call = spawn(lambda: self._ask(record))
-                return call.result(timeout=max(0.0, min(self._enough, self._left())))
+                return spawn(lambda: self._ask(record)).result(timeout=seconds)
             except TimeoutError:
                 raise JudgeError(Reason.TIMEOUT) from None
             except EvaluationError as error:

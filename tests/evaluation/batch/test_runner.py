@@ -399,6 +399,15 @@ def test_a_dify_that_stays_busy_fails_the_row_after_five_tries() -> None:
     assert outcome.error is None
 
 
+def test_an_app_whose_own_model_stays_busy_has_failed_in_its_own_words() -> None:
+    call = Call(rows(1), app=fails(Reason.APP_UNAVAILABLE, text="Rate Limit Error"))
+
+    call.run()
+
+    assert call.asked == [1] * 5
+    assert (call.records[0].app_reason, call.records[0].app_message) == ("app_failed", "Rate Limit Error")
+
+
 def test_a_row_that_a_busy_dify_leaves_no_time_for_stays_open() -> None:
     def app(record: RowRecord) -> AppAnswer:
         if record.row == 4:
