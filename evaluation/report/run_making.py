@@ -17,7 +17,7 @@ def time_text(iso: str) -> str:
     try:
         return datetime.fromisoformat(iso).strftime("%Y-%m-%d %H:%M UTC")
     except ValueError:
-        return iso
+        return one_line(iso, NAME_CHARACTERS)
 
 
 def making(report: RunReport, texts: Texts) -> Iterator[tuple[str, str]]:

@@ -9,6 +9,7 @@ from evaluation.errors import Reason
 from evaluation.report.escape import one_line, unescape
 from evaluation.report.markdown import FAIR, GOOD, finding, kind_of, reason_sentence
 from evaluation.result import MetricResult
+from evaluation.scoring import reaches
 from evaluation.texts import Texts
 
 # The lists in a metric's details that hold verdicts, in the order in which they are shown.
@@ -78,7 +79,8 @@ def app_failure(record: RowRecord, texts: Texts) -> str:
         return ""
     if record.app_reason == Reason.TIMEOUT:
         return texts.get("report.app_timeout")
-    reason = Reason(record.app_reason) if record.app_reason in set(Reason) else Reason.APP_FAILED
+    known = record.app_reason and record.app_reason in set(Reason)
+    reason = Reason(record.app_reason) if known else Reason.APP_FAILED
     try:
         return unescape(reason_sentence(reason, {"text": record.app_message}, texts))
     except KeyError:
@@ -104,5 +106,5 @@ def state_word(record: RowRecord, metrics: Sequence[str], texts: Texts) -> str:
 def level(score: float, threshold: float | None) -> str:
     """good, fair or bad, as the marks in the chat reply have it."""
     if threshold is not None:
-        return "good" if score >= threshold else "bad"
-    return "good" if score >= GOOD else "fair" if score >= FAIR else "bad"
+        return "good" if reaches(score, threshold) else "bad"
+    return "good" if reaches(score, GOOD) else "fair" if reaches(score, FAIR) else "bad"

@@ -1,6 +1,7 @@
 """A headless Chromium, steered over its own debugging protocol through two pipes: nothing to install beside it."""
 
 import base64
+import fcntl
 import json
 import os
 import select
@@ -30,7 +31,17 @@ WAIT_SECONDS = 30.0
 
 
 def find_chromium() -> str | None:
-    return next((path for name in NAMES if (path := shutil.which(name))), None)
+    """The program that the variable CHROMIUM names, else the first one on the PATH; None without one."""
+    return os.environ.get("CHROMIUM") or next((path for name in NAMES if (path := shutil.which(name))), None)
+
+
+def _pipe() -> tuple[int, int]:
+    """A pipe whose ends are not among the descriptors that are given a meaning in the child."""
+    ends = os.pipe()
+    moved = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in ends]
+    for end in ends:
+        os.close(end)
+    return moved[0], moved[1]
 
 
 class BrowserError(Exception):
@@ -42,19 +53,12 @@ class Browser:
 
     def __init__(self, program: str) -> None:
         self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        to_read, self._to = os.pipe()
-        self._from, to_write = os.pipe()
+        to_read, self._to = _pipe()
+        self._from, to_write = _pipe()
+        # Chromium reads commands from its descriptor 3 and writes to 4.
+        start = f'exec "$@" 3<&{to_read} 4>&{to_write}'
         self._process = subprocess.Popen(
-            # Chromium reads commands from its descriptor 3 and writes to 4.
-            [
-                "sh",
-                "-c",
-                f'exec "$@" 3<&{to_read} 4>&{to_write}',
-                "sh",
-                program,
-                *FLAGS,
-                f"--user-data-dir={self._folder.name}",
-            ],
+            ["bash", "-c", start, "bash", program, *FLAGS, f"--user-data-dir={self._folder.name}"],
             pass_fds=(to_read, to_write),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
