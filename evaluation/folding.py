@@ -21,13 +21,13 @@ def fold(text: str) -> str:
     return "".join(char for char in plain if char in _KEPT or unicodedata.category(char)[0] not in "PZC")
 
 
-def distinctions(text: str) -> list[str]:
-    """What makes a text another one although nearly all its characters agree, in order.
+def may_be_the_same(one: str, other: str) -> bool:
+    """Whether nothing tells two texts apart that nearly all their characters agreeing would hide.
 
-    Numbers, also in Chinese numerals; the Latin words in a Japanese or Chinese text (「Aプラン」, 「Bプラン」); letters
-    that stand alone in others ("plan B").
+    Such are numbers, also in Chinese numerals; the Latin words in Japanese or Chinese texts (「Aプラン」, 「Bプラン」);
+    letters that stand alone in others ("plan B").
     """
-    plain = unicodedata.normalize("NFKC", text).casefold()
-    plain = re.sub(r"(?<=\d),(?=\d{3})", "", plain)
-    words = r"[a-z]+" if re.search(_CJK, plain) else r"(?<![\w'’])[b-hj-z](?![\w'’])"
-    return re.findall(rf"-?\d+(?:\.\d+)?|[{_KANJI_NUMERALS}]+|{words}", plain)
+    plain = [re.sub(r"(?<=\d),(?=\d{3})", "", unicodedata.normalize("NFKC", text).casefold()) for text in (one, other)]
+    words = r"[a-z]+" if any(re.search(_CJK, text) for text in plain) else r"(?<![\w'’])[b-hj-z](?![\w'’])"
+    pattern = rf"-?\d+(?:\.\d+)?|[{_KANJI_NUMERALS}]+|{words}"
+    return re.findall(pattern, plain[0]) == re.findall(pattern, plain[1])

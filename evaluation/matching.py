@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rapidfuzz import fuzz, process
 
 from evaluation.errors import EvaluationError, Reason
-from evaluation.folding import distinctions, fold
+from evaluation.folding import fold, may_be_the_same
 from evaluation.golden import Row, Table
 from evaluation.scoring import cosines
 
@@ -73,8 +73,7 @@ def find_reference(
         return Match(row, row.question, 1.0, conflicts=conflicts)
     if minimum is None:
         minimum = EMBEDDING_MINIMUM if embed else CHARACTER_MINIMUM
-    marks = distinctions(question)
-    candidates = {other: row for other, row in rows.items() if distinctions(row.question) == marks}
+    candidates = {other: row for other, row in rows.items() if may_be_the_same(question, row.question)}
     ranked = [
         (score / 100, other)
         for other, score, _ in process.extract(key, list(candidates), scorer=fuzz.ratio, limit=EMBEDDED_ROWS)

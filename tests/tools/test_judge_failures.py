@@ -252,7 +252,7 @@ def test_many_texts_are_embedded_in_batches_and_in_order(run: Run, judge: Script
     judge.on_embedding(lambda texts: [[1.0, 0.0] if text in {wanted, "休暇"} else [0.0, 1.0] for text in texts])
     output = run("reference_lookup", question="休暇", golden=table)
     assert output.variables["reference"] == "70"
-    assert [len(call.body["input"]) for call in judge.embedding_calls] == [50, 31]
+    assert sorted(len(call.body["input"]) for call in judge.embedding_calls) == [31, 50]
 
 
 def test_usage_counts_calls_tokens_and_price(
