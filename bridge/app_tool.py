@@ -14,9 +14,9 @@ from bridge.scorecard_tool import read_thresholds
 from evaluation.batch.records import RunSettings
 from evaluation.batch.report_data import RunReport
 from evaluation.batch.run import RunRequest, run
-from evaluation.errors import EvaluationError, Reason
+from evaluation.errors import EvaluationError, Reason, whereabouts
 from evaluation.golden import MAX_TABLE_CHARACTERS, Row, Table, read_table
-from evaluation.languages import choose_language
+from evaluation.languages import Language, choose_language
 from evaluation.report.block import failure_line
 from evaluation.report.markdown import reason_sentence
 from evaluation.result import Status, bounded, status_of
@@ -42,7 +42,7 @@ class AppTool(EvaluatorTool):
         app_id, inputs = read_app(parameters.get("app"), self.session.app_id)
         table = read_rows(parameters)
         if parameters.get("language") in {None, "", "auto"}:
-            texts = load_texts(choose_language(None, *(row.question for row in table.rows[:20])))
+            texts = load_texts(_language_of(table))
         try:
             return self._evaluate(parameters, table, app_id, inputs, texts)
         except EvaluationError as error:
@@ -126,6 +126,12 @@ def read_rows(parameters: Mapping[str, Any]) -> Table:
     return Table(rows, sum(table.unreadable for table in tables))
 
 
+def _language_of(table: Table) -> Language:
+    """That of the questions together: a first one such as "VPN?" has none of its own."""
+    first = table.rows[:20]
+    return choose_language(None, " ".join(row.question for row in first), " ".join(row.reference for row in first))
+
+
 def _check_length(row: Row) -> None:
     """Told before anything is asked; a row this long would not go through a plugin's lines either."""
     texts = {"question": row.question, "reference": row.reference, "documents": row.documents}
@@ -158,33 +164,37 @@ def _output(report: RunReport, table: Table, texts: Texts, error: EvaluationErro
     from evaluation.report.run_summary import run_line, run_text  # noqa: PLC0415
 
     text, summary = run_text(report, texts), run_line(report, texts)
+    files, left_out = _files(report, texts) if report.done else ([], [])
     remarks = [reason_sentence(error.reason, error.values, texts)] if error else []
     if table.unreadable:
         remarks.append(texts.get("lookup.rows_unreadable", count=table.unreadable))
-    for remark in reversed(remarks):
-        text, summary = f"> ⚠️ {remark}\n\n{text}", texts.aside(summary, remark)
-    files = _files(report, texts) if report.done else ()
+    remarks += [texts.get("report.file_left_out", ending=ending) for ending in left_out]
+    for remark in remarks:
+        summary = texts.aside(summary, remark)
+    text = "".join(f"> ⚠️ {remark}\n\n" for remark in remarks) + text
     return Output(text, _variables(report, table, error, summary), files)
 
 
-def _files(report: RunReport, texts: Texts) -> list[OutputFile]:
-    """The report as a page and as a spreadsheet. One that can't be made is left out: the scores are outputs too."""
+def _files(report: RunReport, texts: Texts) -> tuple[list[OutputFile], list[str]]:
+    """The report as a page and as a spreadsheet, and the endings of those that could not be made."""
     from evaluation.report.html import render_html  # noqa: PLC0415
     from evaluation.report.spreadsheet import render_xlsx  # noqa: PLC0415
 
     xlsx = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
     renderers: list[tuple[str, str, Callable[[], bytes]]] = [
-        ("html", "text/html", lambda: render_html(report, texts).encode()),
+        ("html", "text/html", lambda: render_html(report, texts).encode(errors="replace")),
         ("xlsx", xlsx, lambda: render_xlsx(report, texts)),
     ]
     stem = "".join(char if char.isalnum() or char in "-_" else "_" for char in report.name)[:60]
-    files = []
+    files, left_out = [], []
     for ending, mime_type, render in renderers:
         try:
             files.append(OutputFile(f"{stem}-{report.number}.{ending}", mime_type, render()))
         except Exception:
-            logger.exception("the %s report could not be made", ending)
-    return files
+            # The scores are outputs too.
+            logger.exception("the %s report failed unexpectedly: %s", ending, whereabouts())
+            left_out.append(ending)
+    return files, left_out
 
 
 def _variables(

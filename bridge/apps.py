@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from bridge.failures import failure, innermost
+from bridge.sendable import sendable
 from evaluation.batch.app_events import AppAnswer, read_events
 from evaluation.batch.records import RowRecord
 from evaluation.errors import TRANSIENT, EvaluationError, Reason
@@ -42,14 +43,14 @@ def asker(apps: AppCalls, app_id: str, fixed_inputs: Mapping[str, Any]) -> Calla
     unfit: set[str] = set()
 
     def ask(record: RowRecord) -> AppAnswer:
-        given = {**fixed_inputs, **record.inputs}
+        question, given = record.question, {**fixed_inputs, **record.inputs}
         refusals: dict[str, str] = {}
         while True:
             left_out = {*unfit, *refusals} - given.keys()
-            guessed = {name: record.question for name in QUESTION_INPUTS if name not in {*given, *left_out}}
+            guessed = {name: question for name in QUESTION_INPUTS if name not in {*given, *left_out}}
             try:
                 stream = apps.chat.invoke(
-                    app_id=app_id, query=record.question, inputs=guessed | given, response_mode="streaming"
+                    app_id=app_id, response_mode="streaming", **sendable({"query": question, "inputs": guessed | given})
                 )
                 return read_events(stream)
             except EvaluationError as error:

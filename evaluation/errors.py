@@ -54,6 +54,7 @@ class Reason(StrEnum):
     APP_UNAVAILABLE = "app_unavailable"
     APP_EMPTY_ANSWER = "app_empty_answer"
     RUN_BUSY = "run_busy"
+    RUN_NOT_FOUND = "run_not_found"
     STORAGE_FULL = "storage_full"
     STORAGE_FAILED = "storage_failed"
 

@@ -2,19 +2,19 @@
 
 import hashlib
 import json
-import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from evaluation.batch.places import Places
 from evaluation.batch.records import RowRecord, RunSettings, fingerprint, open_records
 from evaluation.batch.report_data import RunReport, build_report
 from evaluation.batch.runner import Ask, Runner, shorten
 from evaluation.batch.store import RunHead, RunStore, Values
 from evaluation.diagnosis import diagnose
-from evaluation.errors import EvaluationError
+from evaluation.errors import EvaluationError, Reason
 from evaluation.golden import Row
 from evaluation.judge import Embedder, Judge, JudgeSession, Usage
 from evaluation.metrics import METRICS
@@ -65,11 +65,13 @@ def run(
         The report, finished or not, and what stopped the call before its time.
 
     Raises:
-        EvaluationError: run_busy, or storage that refuses before anything is asked.
+        EvaluationError: before anything is asked: run_busy, run_not_found for the run to compare with, or a storage
+            that refuses.
     """
     store = RunStore(values, request.name)
     store.lock()
     try:
+        _require_other(request, values)
         head, records = _begin(store, request)
         scorer = _Scorer(request, store, judge, embedder)
         runner = Runner(store, head.number, ask, scorer.score, concurrency=request.concurrency, seconds=request.seconds)
@@ -78,7 +80,7 @@ def run(
         if finished:
             error = _try(lambda: store.write_head(replace(head, finished=True))) or error
         try:
-            before, rows = _earlier(request, values, store, head.number)
+            before, rows = _earlier(request, values, head.number)
         except EvaluationError as unread:
             # The run is worth its report without the comparison.
             (before, rows), error = (None, None), error or unread
@@ -89,6 +91,13 @@ def run(
         return report, error
     finally:
         store.unlock()
+
+
+def _require_other(request: RunRequest, values: Values) -> None:
+    if request.compare_with not in {"", request.name}:
+        other = RunStore(values, request.compare_with)
+        if _finished(other, other.newest_number()) is None:
+            raise EvaluationError(Reason.RUN_NOT_FOUND, name=request.compare_with)
 
 
 def _try(write: Callable[[], None]) -> EvaluationError | None:
@@ -151,19 +160,15 @@ def _report(
     )
 
 
-def _earlier(
-    request: RunRequest, values: Values, store: RunStore, number: int
-) -> tuple[RunHead | None, list[RowRecord] | None]:
+def _earlier(request: RunRequest, values: Values, number: int) -> tuple[RunHead | None, list[RowRecord] | None]:
     """The run to compare with and the scores of its rows: the one named, else the one before of the same name."""
-    if request.compare_with in {"", request.name}:
-        before = _before(store, number - 1)
-    else:
-        store = RunStore(values, request.compare_with)
-        before = _before(store, store.newest_number())
+    other = request.compare_with not in {"", request.name}
+    store = RunStore(values, request.compare_with if other else request.name)
+    before = _finished(store, store.newest_number() if other else number - 1)
     return before, [_scores_of(record) for record in store.read_rows(before)] if before else None
 
 
-def _before(store: RunStore, newest: int) -> RunHead | None:
+def _finished(store: RunStore, newest: int) -> RunHead | None:
     """The newest finished run that is not newer than a number, None when there is none."""
     for number in range(newest, 0, -1):
         head = store.head(number)
@@ -186,7 +191,7 @@ class _Scorer:
         self._store = store
         self._judge = judge
         self._embedder = embedder
-        self._places = threading.Semaphore(PARALLEL_CALLS)
+        self._places = Places(PARALLEL_CALLS)
         versions = {name: metric.version for name, metric in METRICS.items()}
         self._versions = prompt_versions(request.settings.language) | versions
 
@@ -212,7 +217,12 @@ class _Scorer:
     def _judge_row(self, record: RowRecord, metrics: Sequence[str], seconds: float) -> None:
         settings = self._request.settings
         session = JudgeSession(
-            self._judge, self._embedder, settings.language, budget=seconds, votes=settings.votes, places=self._places
+            self._judge,
+            self._embedder,
+            settings.language,
+            budget=seconds,
+            votes=settings.votes,
+            places=self._places.for_row(),
         )
         card = evaluate_answer(session, record.sample, metrics, options=self._request.options)
         texts = load_texts(settings.language)

@@ -750,3 +750,21 @@ def test_a_wrong_key_of_the_judge_costs_one_answer_and_the_run_goes_on_with_it()
     place.judge = judge()
     assert place.run().finished
     assert place.bot.asked.total() == 3
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_run_to_compare_with_that_is_not_there_is_told_before_anything_is_asked(killed: bool) -> None:
+    place = Place()
+    if killed:
+        place.values.kill_at(6)
+        with pytest.raises(Killed):
+            place.run(name="基準")
+        place.values = place.values.after_restart()
+    place.bot.asked.clear()
+
+    with pytest.raises(EvaluationError) as caught:
+        place.run(compare_with="基準")
+
+    assert (caught.value.reason, caught.value.values) == (Reason.RUN_NOT_FOUND, {"name": "基準"})
+    assert place.bot.asked == {}
+    assert not [name for name in place.values.names() if name.endswith("/lock")]
