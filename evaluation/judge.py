@@ -66,6 +66,18 @@ class Embedder(Protocol):
         ...
 
 
+class Places(Protocol):
+    """A limit of calls at the same time, such as a threading.Semaphore."""
+
+    def acquire(self, *, timeout: float) -> bool:
+        """Whether there was a place within the seconds."""
+        ...
+
+    def release(self) -> None:
+        """Gives it back."""
+        ...
+
+
 class Clock:
     """Time for the budget and the waits between tries, replaceable in tests."""
 
@@ -148,7 +160,7 @@ class JudgeSession:
         votes: int = 1,
         window_characters: int = WINDOW_CHARACTERS,
         clock: Clock | None = None,
-        places: threading.Semaphore | None = None,
+        places: Places | None = None,
     ) -> None:
         self.judge = judge
         self.embedder = embedder
@@ -159,7 +171,7 @@ class JudgeSession:
         self.prompts_used: dict[str, int] = {}
         self._clock = clock or Clock()
         self._deadline = self._clock.now() + budget
-        self._places = places or threading.Semaphore(PARALLEL_CALLS)
+        self._places: Places = places or threading.Semaphore(PARALLEL_CALLS)
         self._shared: dict[Hashable, Future[Any]] = {}
         self._lock = threading.Lock()
 
