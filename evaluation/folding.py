@@ -24,10 +24,11 @@ def fold(text: str) -> str:
 def may_be_the_same(one: str, other: str) -> bool:
     """Whether nothing tells two texts apart that nearly all their characters agreeing would hide.
 
-    Such are numbers, also in Chinese numerals; the Latin words in Japanese or Chinese texts (「Aプラン」, 「Bプラン」);
-    letters that stand alone in others ("plan B").
+    Such are other numbers, also in Chinese numerals; other Latin words in two Japanese or Chinese texts
+    (「Aプラン」, 「Bプラン」); another letter that stands alone ("plan B").
     """
     plain = [re.sub(r"(?<=\d),(?=\d{3})", "", unicodedata.normalize("NFKC", text).casefold()) for text in (one, other)]
-    words = r"[a-z]+" if any(re.search(_CJK, text) for text in plain) else r"(?<![\w'’])[b-hj-z](?![\w'’])"
-    pattern = rf"-?\d+(?:\.\d+)?|[{_KANJI_NUMERALS}]+|{words}"
-    return re.findall(pattern, plain[0]) == re.findall(pattern, plain[1])
+    numbers = [re.findall(rf"-?\d+(?:\.\d+)?|[{_KANJI_NUMERALS}]+", text) for text in plain]
+    word = r"[a-z]+" if all(re.search(_CJK, text) for text in plain) else r"(?<![\w'’])[b-hj-z](?![\w'’])"
+    names = [re.findall(word, text) for text in plain]
+    return numbers[0] == numbers[1] and (not all(names) or names[0] == names[1])
