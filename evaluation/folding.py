@@ -29,6 +29,12 @@ def may_be_the_same(one: str, other: str) -> bool:
     """
     plain = [re.sub(r"(?<=\d),(?=\d{3})", "", unicodedata.normalize("NFKC", text).casefold()) for text in (one, other)]
     numbers = [re.findall(rf"-?\d+(?:\.\d+)?|[{_KANJI_NUMERALS}]+", text) for text in plain]
-    word = r"[a-z]+" if all(re.search(_CJK, text) for text in plain) else r"(?<![\w'’])[b-hj-z](?![\w'’])"
-    names = [re.findall(word, text) for text in plain]
-    return numbers[0] == numbers[1] and (not all(names) or names[0] == names[1])
+    if numbers[0] != numbers[1]:
+        return False
+    scripts = {bool(re.search(_CJK, text)) for text in plain}
+    if scripts == {False}:
+        # Without "a" and "I", which are words.
+        letters = [re.findall(r"(?<![\w'’])[b-hj-z](?![\w'’])", text) for text in plain]
+        return letters[0] == letters[1]
+    names = [re.findall(r"[a-z]+", text) for text in plain]
+    return scripts == {True, False} or not all(names) or names[0] == names[1]
