@@ -1,6 +1,8 @@
 """`make bench`: what a score costs in seconds, calls, prompt characters and memory."""
 
-from benchmarks.speed import main
+from benchmarks import batch, speed
 
 if __name__ == "__main__":
-    main()
+    speed.main()
+    print("\nWhole question tables\n")
+    speed.show(batch.measure())
