@@ -97,7 +97,7 @@ def _require_other(request: RunRequest, values: Values) -> None:
     if request.compare_with not in {"", request.name}:
         other = RunStore(values, request.compare_with)
         if _finished(other, other.newest_number()) is None:
-            raise EvaluationError(Reason.RUN_NOT_FOUND, name=request.compare_with)
+            raise EvaluationError(Reason.RUN_NOT_FOUND, run=request.compare_with)
 
 
 def _try(write: Callable[[], None]) -> EvaluationError | None:

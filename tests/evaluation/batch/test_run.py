@@ -765,6 +765,6 @@ def test_a_run_to_compare_with_that_is_not_there_is_told_before_anything_is_aske
     with pytest.raises(EvaluationError) as caught:
         place.run(compare_with="基準")
 
-    assert (caught.value.reason, caught.value.values) == (Reason.RUN_NOT_FOUND, {"name": "基準"})
+    assert (caught.value.reason, caught.value.values) == (Reason.RUN_NOT_FOUND, {"run": "基準"})
     assert place.bot.asked == {}
     assert not [name for name in place.values.names() if name.endswith("/lock")]
