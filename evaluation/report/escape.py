@@ -6,8 +6,11 @@ import re
 _ELLIPSIS = "…"
 # As entities, not with backslashes: Dify turns \\[ and \\( into formulas before it reads the Markdown.
 _ENTITIES = {ord(char): f"&#{ord(char)};" for char in "&<>|*_`[]\\$~"}
-# Control, direction and zero-width characters, and halves of characters, which no file can hold.
-_INVISIBLE = r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]+"
+# Control, direction, zero-width and tag characters, and halves of characters, which no file can hold.
+_INVISIBLE = (
+    r"[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff"
+    r"\U000e0000-\U000e007f\ud800-\udfff]+"
+)
 # Bare addresses become links even out of entities; a word joiner, which nobody sees, keeps them text.
 _ADDRESS = r"(?i)(://|www(?=\.)|mailto:|@(?=\w))"
 

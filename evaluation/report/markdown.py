@@ -5,7 +5,7 @@ from typing import Any
 
 from evaluation.errors import Reason
 from evaluation.report.escape import escape
-from evaluation.report.numbers import bar, score_text
+from evaluation.report.numbers import bar, score_against, score_text
 from evaluation.result import MetricResult
 from evaluation.scoring import reaches
 from evaluation.texts import Texts
@@ -71,7 +71,10 @@ def list_line(result: MetricResult, texts: Texts, threshold: float | None = None
     Args:
         dropped: chunks that were left out because they hold no text.
     """
-    head = f"- **{texts.get(f'metrics.{result.metric}')} {score_word(result, texts)}**"
+    score = score_word(result, texts)
+    if result.score is not None and threshold is not None:
+        score = score_against(result.score, threshold)
+    head = f"- **{texts.get(f'metrics.{result.metric}')} {score}**"
     if result.score is not None:
         head += f" {bar(result.score)}"
         if threshold is not None:
