@@ -1,6 +1,7 @@
 """Tools with a session in memory. Over the real process they are called in tests/tools and tests/apps."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +18,13 @@ from tests.evaluation.fakes import ScriptedJudge, parts, questions, statements, 
 ROOT = Path(__file__).parents[2]
 MODEL = {"provider": "p", "model": "judge-1", "mode": "chat", "completion_params": {}}
 TYPES = {"string": str, "number": (int, float), "boolean": bool, "object": dict}
+
+
+@cache
+def declared_outputs(tool: str) -> dict[str, str]:
+    """The types of a tool's outputs by name."""
+    declared = yaml.safe_load((ROOT / "tools" / f"{tool}.yaml").read_text(encoding="utf-8"))
+    return {name: value["type"] for name, value in declared["output_schema"]["properties"].items()}
 
 
 def judge(**replies: Any) -> ScriptedJudge:
@@ -71,7 +79,7 @@ class Place:
         self.chat = Chat()
         self.judge = scripted or judge()
         self._tool = tool
-        self._outputs = yaml.safe_load((ROOT / "tools" / f"{name}.yaml").read_text(encoding="utf-8"))["output_schema"]
+        self._outputs = declared_outputs(name)
 
     def call(self, parameters: Mapping[str, Any]) -> "Result":
         """The tool's messages, held against its declared outputs."""
@@ -83,11 +91,10 @@ class Place:
         )
         runtime = ToolRuntime(credentials={}, user_id=None, session_id=None)
         result = Result(list(self._tool(runtime=runtime, session=session)._invoke(dict(parameters))))
-        declared = self._outputs["properties"]
-        assert list(result.variables) == list(declared)
+        assert list(result.variables) == list(self._outputs)
         assert result.json == result.variables
         for name, value in result.variables.items():
-            assert value is None or isinstance(value, TYPES[declared[name]["type"]]), f"{name} is {value!r}"
+            assert value is None or isinstance(value, TYPES[self._outputs[name]]), f"{name} is {value!r}"
         return result
 
 
