@@ -314,6 +314,17 @@ def test_500_long_rows_stay_under_the_limit() -> None:
         assert said in text
 
 
+def test_long_lists_are_cut_and_say_by_how_much() -> None:
+    made = hostile_run("短い文")
+    made.metrics["faithfulness"]["claims"] *= 40
+    made.contexts *= 14
+    rows = page_of([made]).section("rows")
+    # 30 claims, one part, one question's text, 10 chunks.
+    assert rows.count("ほか10件") == 1
+    assert rows.count("ほか4件") == 1
+    assert rows.count("✕ 短い文 （資料にない） 短い文") == 30 + 1
+
+
 def test_what_does_not_fit_is_shortened_further(monkeypatch: pytest.MonkeyPatch) -> None:
     report = report_of(long_run(30, 3000))
     whole = len(render_html(report, JA).encode())

@@ -120,15 +120,11 @@ def test_rows_judged_in_part_are_scored_and_counted_apart() -> None:
 
 
 def test_repetitions_of_a_question_count_as_one() -> None:
-    # Question 1: (1 + 0.5) / 2 = 0.75, question 2: 0. Mean 0.375, and the interval is that of two values.
-    records = [
-        record(1, repetition=1, faithfulness=1.0),
-        record(1, repetition=2, faithfulness=0.5),
-        record(2, repetition=1, faithfulness=0.0),
-        record(2, repetition=2, faithfulness=0.0),
-    ]
+    # Question 1 three times 1, question 2 three times 0: two values, of which both draws are 0 with probability 1/4. Of
+    # six values all draws are 0 with probability 1/64, so that the interval would be narrower.
+    records = [record(row, repetition=again, faithfulness=2.0 - row) for row in (1, 2) for again in (1, 2, 3)]
     found = metric_statistics(records, "faithfulness")
-    assert (found.mean, found.low, found.high, found.scored) == (0.375, 0.0, 0.75, 4)
+    assert (found.mean, found.low, found.high, found.scored) == (0.5, 0.0, 1.0, 6)
 
 
 # --- against an earlier run ---
