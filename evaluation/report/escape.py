@@ -11,8 +11,9 @@ _INVISIBLE = (
     r"[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff"
     r"\U000e0000-\U000e007f\ud800-\udfff]+"
 )
-# Bare addresses become links even out of entities; a word joiner, which nobody sees, keeps them text.
-_ADDRESS = r"(?i)(://|www(?=\.)|mailto:|@(?=\w))"
+# Where a bare address, which becomes a link even out of entities, is taken apart by a word joiner, which nobody sees.
+# Not behind "://": there it is taken for a part of the address, and browsers ignore it.
+_INSIDE_ADDRESS = r"(?i)(?=://)|(?<=www)(?=\.)|(?<=mailto)(?=:)|(?<=@)(?=\w)"
 
 
 def one_line(text: str, limit: int | None = None) -> str:
@@ -24,7 +25,7 @@ def one_line(text: str, limit: int | None = None) -> str:
 def escape(text: str, limit: int | None = None) -> str:
     """One line that shows as it is: it can't close a table, open HTML, emphasis, a formula or a link."""
     line = one_line(text, limit)
-    return re.sub(_ADDRESS, "\\1\u2060", line).translate(_ENTITIES)
+    return re.sub(_INSIDE_ADDRESS, "\u2060", line).translate(_ENTITIES)
 
 
 def unescape(text: str) -> str:
