@@ -31,6 +31,7 @@ logger = logging.getLogger("rag_evaluator")
 MAX_ROWS = 2000
 MAX_CONCURRENCY = 16
 MAX_REPEAT = 10
+MAX_KEPT_RUNS = 1000
 DEFAULT_SECONDS, SHORTEST_SECONDS, LONGEST_SECONDS = 240, 20, 540
 DEFAULT_NAME = "default"
 
@@ -88,7 +89,7 @@ def read_request(
         EvaluationError: invalid_setting.
     """
     seconds = read_number(parameters.get("time_limit"), "time_limit", SHORTEST_SECONDS, LONGEST_SECONDS)
-    kept = read_number(parameters.get("keep_runs"), "keep_runs", 1, 1000)
+    kept = read_number(parameters.get("keep_runs"), "keep_runs", 1, MAX_KEPT_RUNS)
     return RunRequest(
         read_text(parameters.get("run_name"), "run_name") or DEFAULT_NAME,
         rows,

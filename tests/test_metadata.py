@@ -12,6 +12,8 @@ from dify_plugin.core.entities.plugin.setup import PluginConfiguration
 from dify_plugin.entities.tool import ToolConfiguration, ToolProviderConfiguration
 from markdown_it import MarkdownIt
 
+from bridge import app_tool
+from bridge.judging import MAX_QUESTIONS
 from devhost.package import PLACEHOLDERS
 
 ROOT = Path(__file__).parent.parent
@@ -45,6 +47,13 @@ PARAMETERS = {
         *(f"{metric}_threshold" for metric in METRICS),
         *("votes", "question_count"),
     ],
+    "evaluate_app": [
+        *("app*", "golden", "golden_file", "run_name"),
+        *("model", "embedding_model", "metrics", "depth", "language", "threshold"),
+        *(f"{metric}_threshold" for metric in METRICS),
+        *("votes", "question_count", "concurrency", "max_rows", "repeat", "time_limit", "fresh"),
+        *("compare_with", "keep_runs"),
+    ],
 }
 OUTPUTS = dict.fromkeys(METRICS, METRIC_OUTPUTS) | {
     "reference_lookup": {
@@ -65,6 +74,17 @@ OUTPUTS = dict.fromkeys(METRICS, METRIC_OUTPUTS) | {
         "passed": "boolean",
         "summary": "string",
         "diagnosis": "string",
+        "details": "object",
+    },
+    "evaluate_app": {
+        "scores": "object",
+        "status": "string",
+        "reason": "string",
+        "passed": "boolean",
+        "finished": "boolean",
+        "done": "number",
+        "total": "number",
+        "summary": "string",
         "details": "object",
     },
     "judge_settings": {
@@ -151,7 +171,9 @@ def test_the_plugin_asks_only_for_the_permissions_it_uses() -> None:
     assert MANIFEST["resource"]["permission"] == {
         "tool": {"enabled": True},
         "model": {"enabled": True, "llm": True, "text_embedding": True},
-        "storage": {"enabled": True, "size": 10 * 1024 * 1024},
+        "app": {"enabled": True},
+        # For the rows of evaluate_app's runs.
+        "storage": {"enabled": True, "size": 256 * 1024 * 1024},
     }
 
 
@@ -199,12 +221,14 @@ def test_a_tool_has_exactly_the_agreed_outputs(name: str) -> None:
     assert all(value["description"].strip() for value in properties.values())
 
 
-@pytest.mark.parametrize("name", [*METRICS, "reference_lookup"])
+@pytest.mark.parametrize("name", [*METRICS, "reference_lookup", "evaluate_app"])
 def test_the_description_of_a_number_warns_of_comparing_with_equals(name: str) -> None:
     # Dify hands 0.0 and 1.0 on as int, and "= 0.5" then fails the whole workflow.
-    number = next(value for value in TOOLS[name]["output_schema"]["properties"].values() if value["type"] == "number")
+    properties = TOOLS[name]["output_schema"]["properties"].values()
+    numbers = [value["description"] for value in properties if value["type"] == "number"]
 
-    assert "≥ or ≤, never with =" in number["description"]
+    assert numbers
+    assert all("≥ or ≤, never with =" in description for description in numbers)
 
 
 @pytest.mark.parametrize(("name", "tools"), shared_parameters())
@@ -212,6 +236,8 @@ def test_a_shared_parameter_is_the_same_in_all_tools(name: str, tools: list[str]
     # What differs on purpose: the one required model, and what a model or a depth does in the tool at hand.
     free = {"model": {"required", "human_description"}, "embedding_model": {"human_description"}}
     free["depth"] = {"human_description"}
+    # Beside a file a pasted table is no longer needed, and its further columns mean something.
+    free["golden"] = {"required", "human_description", "llm_description"}
 
     def kept(tool: str) -> dict[str, Any]:
         return {key: value for key, value in parameter(tool, name).items() if key not in free.get(name, set())}
@@ -228,6 +254,7 @@ def test_the_optional_judge_model_is_described_alike_in_all_metrics() -> None:
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_inputs_are_wired_and_settings_are_chosen(name: str) -> None:
     wired = {"question", "answer", "reference", "contexts", "golden", "documents"}
+    wired |= {"golden_file", "run_name", "compare_with"}
 
     for entry in TOOLS[name]["parameters"]:
         assert entry["form"] == ("llm" if entry["name"] in wired else "form")
@@ -242,9 +269,14 @@ def test_parameter_types_are_those_that_dify_hands_over(name: str) -> None:
         "embedding_model": "model-selector",
         **dict.fromkeys(("threshold", *(f"{metric}_threshold" for metric in METRICS)), "number"),
         **dict.fromkeys(("min_similarity", "question_count", "similarity_weight"), "number"),
+        **dict.fromkeys(("concurrency", "max_rows", "repeat", "time_limit", "keep_runs"), "number"),
         "workspace_default": "boolean",
+        "fresh": "boolean",
+        "app": "app-selector",
+        # Of any number: with `file` Dify refuses a call without one.
+        "golden_file": "files",
     } | dict.fromkeys(OPTIONS, "select")
-    scopes = {"model": "llm", "embedding_model": "text-embedding"}
+    scopes = {"model": "llm", "embedding_model": "text-embedding", "app": "all"}
 
     for entry in TOOLS[name]["parameters"]:
         assert entry["type"] == types.get(entry["name"], "string")
@@ -267,6 +299,13 @@ def test_select_options_are_complete_and_hold_their_default(name: str) -> None:
         ("evaluate_answer", "faithfulness_threshold", 0, 1, None),
         ("answer_correctness", "similarity_weight", 0, 1, None),
         ("reference_lookup", "min_similarity", 0, 1, None),
+        ("evaluate_app", "threshold", 0, 1, None),
+        ("evaluate_app", "question_count", 1, MAX_QUESTIONS, 3),
+        ("evaluate_app", "concurrency", 1, app_tool.MAX_CONCURRENCY, 4),
+        ("evaluate_app", "max_rows", 1, app_tool.MAX_ROWS, None),
+        ("evaluate_app", "repeat", 1, app_tool.MAX_REPEAT, 1),
+        ("evaluate_app", "time_limit", app_tool.SHORTEST_SECONDS, app_tool.LONGEST_SECONDS, app_tool.DEFAULT_SECONDS),
+        ("evaluate_app", "keep_runs", 1, app_tool.MAX_KEPT_RUNS, None),
     ],
 )
 def test_numbers_have_their_limits(tool: str, name: str, low: float, high: float, default: float | None) -> None:
