@@ -16,7 +16,7 @@ $(READY): requirements.txt requirements-dev.txt
 	@scripts/install $(VENV) requirements-dev.txt
 	@touch $@
 
-demo: $(READY) ## the chatflow template with the plugin, a sample knowledge base and three questions
+demo: $(READY) ## the chatflow template for three questions, then a report on a question table (in demo_report/)
 	@$(RUN) -m devhost.demo
 
 test: $(READY) ## all tests that need no real judge (ARGS="-k name" selects)

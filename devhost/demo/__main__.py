@@ -1,4 +1,4 @@
-"""Runs the chatflow template for three questions and prints the replies."""
+"""Runs the chatflow template for three questions, prints the replies, and evaluates the bot over a question table."""
 
 import logging
 import signal
@@ -14,6 +14,7 @@ from devhost.daemon import PluginDied, PluginProcess
 from devhost.demo.models import BASE_URL, DemoModels, SettingError, demo_models
 from devhost.demo.scenes import SCENES, Scene, badly_tuned
 from devhost.demo.show import Waiting, framed
+from devhost.demo.table import evaluate_table
 from devhost.dify_side import DifySide, ModelError
 from devhost.judge_model import JudgeUnavailableError
 from devhost.knowledge import KnowledgeBase
@@ -23,12 +24,18 @@ TEMPLATE = ROOT / "workflows" / "rag_chat_scored.yml"
 KNOWLEDGE = Path(__file__).parent / "knowledge"
 
 
+TABLE_EXPLANATION = (
+    "evaluate_app が、表の3つの質問を調整の悪いボットに尋ね、回答を採点してレポートを作ります（評価の深さは「節約」）。"
+)
+KINDS = {".html": "ブラウザーで開けます", ".xlsx": "Excel で開けます"}
+
+
 class DemoError(Exception):
     """The demo cannot go on; the text says what to do."""
 
 
 def run(out: TextIO = sys.stdout, scenes: Sequence[Scene] = SCENES) -> None:
-    """Start everything, ask the questions, print the replies.
+    """Start everything, ask the questions, print the replies; then evaluate the bot over a table, write the reports.
 
     Raises:
         DemoError: the bot could not answer.
@@ -55,6 +62,10 @@ def run(out: TextIO = sys.stdout, scenes: Sequence[Scene] = SCENES) -> None:
                 print(f"ユーザー: {scene.question}", file=out, flush=True)
                 dsl = badly_tuned(good) if scene.badly_tuned else good
                 _show_reply(Chatflow(dsl, plugin, models.server, [knowledge]), scene.question, out)
+            print(f"\n━━ 最後に: 質問の表で一括評価 ━━\n{TABLE_EXPLANATION}", file=out, flush=True)
+            reports = evaluate_table(badly_tuned(good), plugin, models, knowledge, out)
+            for path in reports:
+                print(f"レポート: {path}（{KINDS.get(path.suffix, path.suffix)}）", file=out)
         print(f"\n所要時間: {time.monotonic() - started:.0f} 秒（モデルの準備を除く）", file=out, flush=True)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from devhost.chatflow import choose
 from devhost.daemon import PluginProcess, ToolOutput, collect
+from devhost.demo.table import unscored
 from devhost.knowledge import KnowledgeBase
 from tests.model_server import Request, ScriptedModelServer
 from tests.tools.support import MODEL, check, data_of
@@ -16,7 +17,6 @@ from tests.tools.support import MODEL, check, data_of
 ROOT = Path(__file__).parents[2]
 SCORED = ROOT / "workflows" / "rag_chat_scored.yml"
 SIDES = ("answer", "reference")
-KEPT_NODES = ("start", "knowledge", "llm", "reply")
 TAG = re.compile(r"R-\d\d")
 
 type Document = dict[str, Any]
@@ -158,10 +158,7 @@ def subject(request: Request) -> str:
 
 def chatflow(knowledge: KnowledgeBase, *, top_k: int = 2) -> Document:
     """Knowledge Retrieval, LLM, Answer: the scored template without what scores."""
-    document = scored_chatflow(knowledge, judge_model=None)
-    graph = document["workflow"]["graph"]
-    graph["nodes"] = [node for node in graph["nodes"] if node["id"] in KEPT_NODES]
-    graph["edges"] = [edge for edge in graph["edges"] if edge["target"] in KEPT_NODES]
+    document = unscored(scored_chatflow(knowledge, judge_model=None))
     data(document, "knowledge")["multiple_retrieval_config"]["top_k"] = top_k
     return document
 

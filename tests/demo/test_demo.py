@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from openpyxl import load_workbook
 
 from devhost.chatflow import NodeProgress
 from devhost.demo.models import SettingError, demo_models
 from devhost.demo.scenes import OUTDATED_SENTENCE, SCENES
 from devhost.demo.show import Waiting, fitting, framed
+from devhost.demo.table import REPORT_FOLDER, TABLE
 from devhost.knowledge import KnowledgeBase
 from evaluation.golden import read_table
-from tests.model_server import Hang, HttpError, ScriptedModelServer
+from tests.model_server import Hang, HttpError, Request, ScriptedModelServer
+from tests.tools.support import data_of
 
 ROOT = Path(__file__).parents[2]
 KNOWLEDGE = ROOT / "devhost" / "demo" / "knowledge"
@@ -29,8 +32,14 @@ def scripted(server: ScriptedModelServer) -> ScriptedModelServer:
     server.on("faithfulness.verdicts", {"verdicts": [{"id": 1, "reason": "", "verdict": 1}]})
     server.on("recall.parts", {"parts": [{"text": "週3日まで", "reason": "", "verdict": 1}]})
     server.on("precision.chunk", {"reason": "", "verdict": 1})
+    server.on("retrieval.economy", _economy)
     server.on_chat("週3日までです。")
     return server
+
+
+def _economy(request: Request) -> dict[str, object]:
+    chunks = [{"id": item["id"], "reason": "", "verdict": 1} for item in data_of(request)["contexts"]]
+    return {"parts": [{"text": "週3日まで", "reason": "", "verdict": 1}], "chunks": chunks}
 
 
 @pytest.fixture
@@ -55,25 +64,30 @@ class Finished:
     out: str
     error: str
     chats: list[str]
+    folder: Path
 
 
 @pytest.fixture(scope="module")
-def finished() -> Finished:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     started: list[subprocess.Popen[str]] = []
+    folder = tmp_path_factory.mktemp("demo")
+    names = {"RAG_EVAL_MODEL": "some-judge", "RAG_EVAL_EMBEDDING_MODEL": "embedding"}
     with ScriptedModelServer() as server:
-        process = demo(scripted(server), started, RAG_EVAL_MODEL="some-judge", RAG_EVAL_EMBEDDING_MODEL="embedding")
+        process = demo(scripted(server), started, folder, **names)
         out, error = process.communicate(timeout=100)
         chats = [request.system for request in server.requests if request.body.get("stream")]
-    return Finished(process.returncode, out, error, chats)
+    return Finished(process.returncode, out, error, chats, folder)
 
 
-def demo(server: ScriptedModelServer, started: list[subprocess.Popen[str]], **names: str) -> subprocess.Popen[str]:
+def demo(
+    server: ScriptedModelServer, started: list[subprocess.Popen[str]], folder: Path = ROOT, **names: str
+) -> subprocess.Popen[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAG_EVAL_")}
-    environment["RAG_EVAL_BASE_URL"] = server.url
+    environment |= {"RAG_EVAL_BASE_URL": server.url, "PYTHONPATH": str(ROOT)}
     started.append(
         subprocess.Popen(
             [sys.executable, "-m", "devhost.demo"],
-            cwd=ROOT,
+            cwd=folder,
             env=environment | names,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -85,7 +99,8 @@ def demo(server: ScriptedModelServer, started: list[subprocess.Popen[str]], **na
 
 def test_three_replies_are_shown_with_their_scores(finished: Finished) -> None:
     assert (finished.code, finished.error) == (0, "")
-    first, second, third = finished.out.split("━━ 質問 ")[1:]
+    chats, _, _ = finished.out.partition("━━ 最後に")
+    first, second, third = chats.split("━━ 質問 ")[1:]
     for part, scene in zip((first, second, third), SCENES, strict=True):
         assert f"ユーザー: {scene.question}" in part
         assert "  │ 週3日までです。" in part
@@ -97,8 +112,23 @@ def test_three_replies_are_shown_with_their_scores(finished: Finished) -> None:
 
 
 def test_only_the_badly_tuned_bot_is_told_the_outdated_sentence(finished: Finished) -> None:
-    assert [OUTDATED_SENTENCE in system for system in finished.chats] == [False, False, True]
+    # Three questions in the chat, then the three of the table.
+    assert [OUTDATED_SENTENCE in system for system in finished.chats] == [False, False, True, True, True, True]
     assert OUTDATED_SENTENCE in finished.out
+
+
+def test_at_the_end_a_table_is_evaluated_and_the_reports_stand_in_the_folder_that_is_named(
+    finished: Finished,
+) -> None:
+    end = finished.out.partition("━━ 最後に")[2]
+    questions = [row.question for row in read_table(TABLE.read_text(encoding="utf-8")).rows]
+    assert [f"{number}/3 質問中: {question}" in end for number, question in enumerate(questions, start=1)] == [True] * 3
+    assert "  │ | 忠実性 | 1.00" in end
+    page, spreadsheet = finished.folder / REPORT_FOLDER / "demo-1.html", finished.folder / REPORT_FOLDER / "demo-1.xlsx"
+    for path in (page, spreadsheet):
+        assert f"レポート: {path.relative_to(finished.folder)}（" in end
+    assert all(question in page.read_text(encoding="utf-8") for question in questions)
+    assert load_workbook(spreadsheet).worksheets
 
 
 def test_the_judge_is_named_and_the_sample_is_called_fictitious(finished: Finished) -> None:
@@ -183,7 +213,7 @@ def test_each_question_finds_its_answer_in_the_sample_knowledge() -> None:
 
 
 def test_the_sample_table_agrees_with_the_sample_knowledge() -> None:
-    table = (ROOT / "devhost" / "template_texts" / "golden_ja.tsv").read_text(encoding="utf-8")
+    table = TABLE.read_text(encoding="utf-8")
     knowledge = "\n".join(path.read_text(encoding="utf-8") for path in sorted(KNOWLEDGE.glob("*.md")))
     facts = [
         "6か月",
