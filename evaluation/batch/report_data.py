@@ -26,7 +26,8 @@ class RunReport:
         categories: by the table's category, then by metric name; "" for rows without one, {} when no row has one.
         comparison: against the run `compared_with` ("name #2"), None without one.
         findings: over all rows, [(name, settings, rows)], the most frequent first.
-        passed: whether every mean reaches its threshold; None without thresholds.
+        passed: whether every mean reaches its threshold; None without thresholds, or when one has no mean since its
+            rows failed.
         usage: what judging cost in all; reused rows cost nothing.
         prompts: the versions of the judge's prompts by name, as far as they are known.
         differing: names of the settings that the run compared with had otherwise, of JUDGING.
@@ -159,7 +160,12 @@ def _findings(records: Sequence[RowRecord]) -> list[tuple[str, tuple[str, ...], 
 
 
 def _passed(statistics: Mapping[str, MetricStatistics], thresholds: Mapping[str, float]) -> bool | None:
-    means = [(statistics[name].mean, limit) for name, limit in thresholds.items() if name in statistics]
+    """As of a single answer: a metric that applies to no row neither passes nor fails."""
+    means = [
+        (statistics[name].mean, limit)
+        for name, limit in thresholds.items()
+        if name in statistics and (statistics[name].scored or statistics[name].failed)
+    ]
     if any(mean is not None and not reaches(mean, limit) for mean, limit in means):
         return False
     return True if means and all(mean is not None for mean, _ in means) else None

@@ -329,6 +329,13 @@ def test_rows_without_what_the_scores_need_are_no_failure(place: Place) -> None:
     assert result["passed"] is None
 
 
+def test_scores_that_apply_to_no_row_neither_pass_nor_fail(place: Place) -> None:
+    golden = "質問\t参照\n有給休暇は何日ですか\t\n"
+
+    assert evaluate(place, golden=golden, threshold=0.5)["passed"] is True
+    assert evaluate(place, golden=golden, threshold=0.6)["passed"] is False
+
+
 def test_nothing_but_failures_is_a_failure(place: Place) -> None:
     place.chat.reply = lambda _: ""
 
