@@ -7,15 +7,24 @@ number, so nothing is searched for in the whole text.
 
 import json
 import re
+from collections.abc import Sequence
 
 from evaluation.errors import JudgeError, Reason
 
-_OUTER = r"request failed with status code: \d+ and respond with: (\{.*\})\s*$"
-_STATUS = r"\b(?:status[ _]code|Error code|HTTP(?:Error)?)\W{0,3}(\d{3})\b|\b(\d{3}) (?:Client|Server) Error\b"
+_OUTER = r"request failed with status code: (\d+) and respond with: (.*)\s*$"
+# A status in the words of HTTP libraries, of the providers' own packages, and of Google's ("503 UNAVAILABLE. …").
+_STATUS = re.compile(
+    r"\b(?:status[ _]code|(?:error )?code|HTTP(?:Error)?)[^\w/]{0,3}([45]\d\d)\b(?!\.)"
+    r"|\b([45]\d\d) (?:Client|Server) Error\b"
+    r"|\b([45]\d\d) (?-i:[A-Z][A-Z_]{7,})\b",
+    re.IGNORECASE,
+)
 _TOO_LONG = (
-    r"context[ _](length|window|size)|maximum (context|input|prompt)|prompt is too long|input is too long"
+    r"context[ _](length|window|size|limit)|maximum (context|input|prompt)|(prompt|input) is too long"
     r"|too many tokens|range of input length|reduce the length|exceeds? the (model'?s? )?(max|context|available)"
 )
+# A limit per minute that a single request goes beyond: waiting does not help.
+_TOO_LARGE = r"request too large|tokens must be reduced"
 # The SDK's own error types, whose names its model plugins keep.
 _BY_TYPE = {
     "InvokeRateLimitError": Reason.RATE_LIMITED,
@@ -24,18 +33,28 @@ _BY_TYPE = {
     "InvokeAuthorizationError": Reason.MODEL_UNAUTHORIZED,
     "CredentialsValidateFailedError": Reason.MODEL_UNAUTHORIZED,
 }
-# Where no status is named, how Dify, its SDK and the libraries under them begin or word their messages.
-_BY_WORDS = (
-    (r"rate limit|too many requests|quota", Reason.RATE_LIMITED),
+_NO_ACCESS = (
+    r"not initialized|incorrect (api key|model credentials)|invalid api[ _]key|api key not valid|unauthorized"
+    r"|authorization error|access ?denied|model is not configured"
+)
+# What tells more than a status of 400, under which some providers report everything.
+_BY_CLEAR_WORDS = (
     (
-        r"not initialized|incorrect (api key|model credentials)|invalid api key|unauthorized|authorization error",
-        Reason.MODEL_UNAUTHORIZED,
+        r"content[ _](management policy|filter)|data_?inspection_?failed|inappropriate content|responsible ai policy",
+        Reason.JUDGE_REFUSED,
     ),
+    (_NO_ACCESS, Reason.MODEL_UNAUTHORIZED),
     (
-        r"(model|provider) \S+ (not exist|does not exist|not found)|(model|provider) not found|no such model",
+        r"(model|provider) \S+ (not exist|does not exist|not found)|(model|provider) not (found|exist)|no such model",
         Reason.MODEL_NOT_FOUND,
     ),
-    (r"exited without response", Reason.TIMEOUT),
+    (r"rate limit (reached|exceeded|error)|throttl", Reason.RATE_LIMITED),
+)
+# Where no status is named, how Dify, its SDK and the libraries under them begin or word their messages.
+_BY_WORDS = (
+    *_BY_CLEAR_WORDS,
+    (r"rate limit|too many requests|quota|resource (has been )?exhausted", Reason.RATE_LIMITED),
+    (r"exited without response|killed by timeout", Reason.TIMEOUT),
     # The SDK could not read what came: a vector with null where the model had NaN, half a response.
     (r"failed to parse response", Reason.JUDGE_UNPARSEABLE),
     (
@@ -43,11 +62,15 @@ _BY_WORDS = (
         Reason.MODEL_UNAVAILABLE,
     ),
 )
+_SAMPLING = r"(temperature|top_p|top_k|presence_penalty|frequency_penalty|repetition_penalty|seed|response_format)"
 _REFUSED_PARAMETER = (
     r"unsupported (?:value|parameter):? [`'\"](\w+)",
     r"[`'\"](\w+)[`'\"] (?:is|are) (?:not supported|unsupported|deprecated)",
     r"(?:parameter|argument):? [`'\"](\w+)[`'\"]",
-    r"\b(temperature|top_p|top_k|presence_penalty|frequency_penalty|seed|stop|response_format)\b.{0,60}not support",
+    r"argument supplied: (\w+)",
+    r"[`'\"](\w+)[`'\"] (?:was unexpected|may only be set)",
+    rf"\b{_SAMPLING}\b.{{0,60}}?(?:not support|cannot|can't|must|should|only|invalid|not allowed|非法|不支持)",
+    rf"\b(?:invalid|illegal|unsupported)\b.{{0,30}}?\b{_SAMPLING}\b",
 )
 
 
@@ -55,7 +78,7 @@ def innermost(text: str) -> tuple[str, str]:
     """The provider's own message, and the error type that its model plugin gave it ("" when none is named)."""
     kind = ""
     outer = re.search(_OUTER, text, re.DOTALL)
-    if outer and isinstance(body := _object(outer.group(1)), dict):
+    if outer and isinstance(body := _object(outer.group(2)), dict):
         text = str(body.get("message", text))
     inner = re.search(r"PluginInvokeError: (\{.*\})\s*$", text, re.DOTALL)
     if inner and isinstance(body := _object(inner.group(1)), dict):
@@ -75,9 +98,14 @@ def failure(text: str) -> JudgeError:
     message, kind = innermost(text)
     # What the provider echoes of our prompt, after its own words, must not decide.
     head = message[:600]
-    match = re.search(_STATUS, head, re.IGNORECASE)
-    reason = _of_status(int(match.group(1) or match.group(2)), head) if match else _BY_TYPE.get(kind) or _of_words(head)
-    if reason in {Reason.MODEL_ERROR, Reason.MODEL_UNAVAILABLE} and re.search(_TOO_LONG, head, re.IGNORECASE):
+    match = _STATUS.search(head)
+    status = int(next(filter(None, match.groups()))) if match else 0
+    reason = _of_status(status, head) if status else _BY_TYPE.get(kind) or _of_words(head, _BY_WORDS)
+    outer = re.search(_OUTER, text, re.DOTALL)
+    if reason is Reason.MODEL_ERROR and not status and outer and int(outer.group(1)) >= 500:
+        reason = Reason.MODEL_UNAVAILABLE
+    too_long = _TOO_LARGE if reason is Reason.RATE_LIMITED else _TOO_LONG
+    if reason in {Reason.MODEL_ERROR, Reason.MODEL_UNAVAILABLE, Reason.RATE_LIMITED} and _says(too_long, head):
         reason = Reason.CONTEXT_TOO_LONG
     return JudgeError(reason, retry_after=retry_after(head))
 
@@ -93,18 +121,21 @@ def _of_status(status: int, message: str) -> Reason:
         return Reason.RATE_LIMITED
     if status >= 500 or status == 408:
         return Reason.MODEL_UNAVAILABLE
-    return Reason.RATE_LIMITED if re.search(r"rate limit reached", message, re.IGNORECASE) else Reason.MODEL_ERROR
+    return _of_words(message, _BY_CLEAR_WORDS)
 
 
-def _of_words(message: str) -> Reason:
-    words = ((reason, re.search(pattern, message, re.IGNORECASE)) for pattern, reason in _BY_WORDS)
-    return next((reason for reason, found in words if found), Reason.MODEL_ERROR)
+def _of_words(message: str, words: Sequence[tuple[str, Reason]]) -> Reason:
+    return next((reason for pattern, reason in words if _says(pattern, message)), Reason.MODEL_ERROR)
+
+
+def _says(pattern: str, message: str) -> bool:
+    return re.search(pattern, message, re.IGNORECASE) is not None
 
 
 def retry_after(message: str) -> float | None:
     """Seconds that the provider asks to wait ("try again in 1m20s", "retry after 20 seconds", "in 250ms"), or None."""
     match = re.search(
-        r"(?:try again|retry)(?: again)? (?:in|after) (?:(\d+)m(?!s))?(?:([\d.]+)\s*(ms|s|sec|seconds?)\b)?",
+        r"(?:try again|retry)(?: again)? (?:in|after) (?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)\s*(ms|s|sec|seconds?)\b)?",
         message,
         re.IGNORECASE,
     )
