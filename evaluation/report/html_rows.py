@@ -7,6 +7,7 @@ from typing import Any
 from evaluation.batch.records import RowRecord
 from evaluation.batch.report_data import RunReport
 from evaluation.report.escape import one_line, visible
+from evaluation.report.markdown import capitalized
 from evaluation.report.numbers import score_text
 from evaluation.report.run_rows import LISTS, Judged, app_failure, entries, level, metric_failures, sentence
 from evaluation.result import MetricResult
@@ -42,10 +43,6 @@ def label_of(record: RowRecord, report: RunReport, anchors: set[str]) -> View:
     return {"text": f"#{record.row}{repeated}", "anchor": f"row-{record.key}" if record.key in anchors else ""}
 
 
-def capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
 def row_of(record: RowRecord, report: RunReport, texts: Texts, limits: Limits) -> View:
     found = [(name, result) for name in report.settings.metrics if (result := record.result(name)) is not None]
     metrics = [_row_metric(name, result, report, texts, limits) for name, result in found]
@@ -61,7 +58,7 @@ def row_of(record: RowRecord, report: RunReport, texts: Texts, limits: Limits) -
             for name, value in _texts(record)
         ],
         "cause": texts.get(f"diagnosis.{first['name']}") if first else "",
-        "steps": [capital(texts.get(f"settings_to_try.{step}")) for step in first["settings"]] if first else [],
+        "steps": [capitalized(texts.get(f"settings_to_try.{step}")) for step in first["settings"]] if first else [],
         "low": [metric for metric in metrics if metric["tone"] in {"bad", "fair", "failed"}],
         "metrics": metrics,
         "chunks": _chunks(record, texts, limits),
@@ -102,7 +99,7 @@ def _row_metric(name: str, result: MetricResult, report: RunReport, texts: Texts
         "name": texts.get(f"metrics.{name}"),
         "score": texts.get("not_evaluated") if result.score is None else score_text(result.score),
         "tone": tone,
-        "sentence": sentence(result, texts),
+        "sentence": capitalized(sentence(result, texts)),
         "lists": lists,
     }
 
@@ -154,7 +151,7 @@ def failures_of(report: RunReport, texts: Texts) -> View | None:
                 {
                     "label": label_of(record, report, set())["text"],
                     "question": one_line(record.question, QUESTION_CHARACTERS),
-                    "reasons": [{"who": who, "why": why} for who, why in reasons],
+                    "reasons": [{"who": who, "why": capitalized(why)} for who, why in reasons],
                 }
             )
     if not found:

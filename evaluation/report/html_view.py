@@ -12,11 +12,11 @@ from evaluation.report.html_rows import (
     QUESTION_CHARACTERS,
     Limits,
     View,
-    capital,
     failures_of,
     label_of,
     row_of,
 )
+from evaluation.report.markdown import capitalized
 from evaluation.report.numbers import difference_text, interval_text, score_against, score_text
 from evaluation.report.run_making import making, time_text
 from evaluation.report.run_rows import level
@@ -54,7 +54,8 @@ def page_of(report: RunReport, texts: Texts, limits: Limits) -> View:
         "lang": LANGUAGE_TAGS[texts.language],
         "name": report.name,
         "number": report.number,
-        "app": report.app_name,
+        # An id tells nobody anything at the top of the page.
+        "app": report.app_name if report.app_name != report.settings.app_id else "",
         "started": time_text(report.started_at),
         "total": report.total,
         "before": report.compared_with,
@@ -122,9 +123,10 @@ def _finding(report: RunReport, found: tuple[str, tuple[str, ...], int], anchors
     steps = [texts.get(f"settings_to_try.{setting}") for setting in settings]
     rows = [record for record in report.worst if record.findings and record.findings[0]["name"] == name]
     return {
-        "step": capital(steps[0]),
-        "others": [capital(step) for step in steps[1:]],
-        "cause": texts.get("report.cause", cause=texts.get(f"diagnosis.{name}"), count=count, of=report.done),
+        "step": capitalized(steps[0]),
+        "others": [capitalized(step) for step in steps[1:]],
+        "cause": texts.get(f"diagnosis.{name}"),
+        "share": texts.get("report.share", count=count, of=report.done),
         "rows": [label_of(record, report, anchors) for record in rows[:MOST_ROW_LINKS]],
         "more": max(0, len(rows) - MOST_ROW_LINKS),
     }
@@ -135,7 +137,7 @@ def _metric(name: str, stats: MetricStatistics, report: RunReport, texts: Texts)
     view: View = {
         "name": texts.get(f"metrics.{name}"),
         "what": texts.get(f"report.what.{name}"),
-        "counts": counts(stats, texts),
+        "counts": counts(stats, texts) + ([texts.get("report.one")] if stats.scored == 1 else []),
         "mean": None,
         "threshold": None if threshold is None else score_text(threshold),
         "limit_at": None if threshold is None else _percent(threshold),

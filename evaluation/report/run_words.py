@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from evaluation.batch.report_data import RunReport
 from evaluation.batch.statistics import Comparison, MetricStatistics
+from evaluation.report.markdown import capitalized
 from evaluation.report.numbers import difference_text, money, score_against, score_text
 from evaluation.scoring import reaches
 from evaluation.texts import Texts
@@ -121,7 +122,7 @@ def first_step(report: RunReport, texts: Texts) -> str:
     name, settings, count = report.findings[0]
     return texts.get(
         "report.first_step",
-        step=texts.get(f"settings_to_try.{settings[0]}"),
+        step=capitalized(texts.get(f"settings_to_try.{settings[0]}")),
         cause=texts.get(f"diagnosis.{name}"),
         count=count,
         of=report.done,

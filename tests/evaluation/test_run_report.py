@@ -215,7 +215,11 @@ def test_both_ends_of_an_interval_are_shown() -> None:
 VERDICTS = [
     ([], {}, "まだ1件も終わっていません"),
     ([failed(1)], {}, "採点できた質問がありません"),
-    ([record(1, faithfulness=0.9)], {"faithfulness": 0.8}, "合格です。しきい値のある指標は、平均がすべてしきい値に届"),
+    (
+        [record(1, faithfulness=0.9)],
+        {"faithfulness": 0.8},
+        "合格です。しきい値を決めた指標は、どれも平均がしきい値に届",
+    ),
     (
         [record(1, faithfulness=0.7961)],
         {"faithfulness": 0.8},
@@ -229,12 +233,12 @@ VERDICTS = [
     (
         [record(1, **dict.fromkeys(settings().metrics, 1.0))],
         {},
-        "1件すべてで、目立った問題は見つかりませんでした",
+        "1件すべてに、目立った問題はありません",
     ),
     (
         [record(1, **dict.fromkeys(settings().metrics, 1.0)), failed(2)],
         {},
-        "2件のうち1件で、目立った問題は見つかりませんでした",
+        "2件のうち1件には、目立った問題がありません",
     ),
 ]
 
@@ -264,7 +268,7 @@ def test_the_text_holds_verdict_table_comparison_first_step_and_cost() -> None:
     assert text.startswith("**合格です。")
     assert "| 忠実性 | 0.88 [0.76–0.97] ✅ | 採点 16件・対象外 2件・採点できず 2件 | −0.01（16件） |" in text
     assert "「社内FAQ ハイブリッド検索 #1」と比べて、明らかな差はありません" in text
-    assert "**最初に変えること**：「トップ K」を増やす（必要な資料の一部が検索されていません：20件のうち5件）" in text
+    assert "**最初に変えること**：「トップ K」を増やす。20件のうち5件で、必要な資料の一部が検索されていません" in text
     assert text.endswith("<sub>判定 gpt-4o-mini・判定の呼び出し 90回・42,120トークン・$0.0083</sub>")
 
 
