@@ -13,11 +13,10 @@ from evaluation.errors import JudgeError, Reason
 
 _OUTER = r"request failed with status code: (\d+) and respond with: (.*)\s*$"
 # A status in the words of HTTP libraries, of the providers' own packages, and of Google's ("503 UNAVAILABLE. …").
-_STATUS = re.compile(
+_STATUS = (
     r"\b(?:status[ _]code|(?:error )?code|HTTP(?:Error)?)[^\w/]{0,3}([45]\d\d)\b(?!\.\w)"
     r"|\b([45]\d\d) (?:Client|Server) Error\b"
-    r"|\b([45]\d\d) (?-i:[A-Z][A-Z_]{7,})\b",
-    re.IGNORECASE,
+    r"|\b([45]\d\d) (?-i:[A-Z][A-Z_]{7,})\b"
 )
 _TOO_LONG = (
     r"context[ _](length|window|size|limit)|maximum (context|input|prompt)|(prompt|input) is too long"
@@ -98,7 +97,7 @@ def failure(text: str) -> JudgeError:
     message, kind = innermost(text)
     # What the provider echoes of our prompt, after its own words, must not decide.
     head = message[:600]
-    match = _STATUS.search(head)
+    match = re.search(_STATUS, head, re.IGNORECASE)
     status = int(next(filter(None, match.groups()))) if match else 0
     reason = _of_status(status, head) if status else _BY_TYPE.get(kind) or _of_words(head, _BY_WORDS)
     outer = re.search(_OUTER, text, re.DOTALL)

@@ -22,7 +22,8 @@ _REASONING = r"</?(?:think|thinking|reasoning)>"
 READ_CHARACTERS = 40_000
 # Replies are two or three deep; what goes deeper is babble, and reading it as JSON takes minutes.
 _DEEPEST = 12
-_TOO_DEEP = re.compile(r"(?:[{\[｛［][^{}\[\]｛｝［］]*)" + f"{{{_DEEPEST + 1}}}")
+_DEEP_CHARACTERS = 4000
+_TOO_DEEP = r"(?:[{\[｛［][^{}\[\]｛｝［］]*)" + f"{{{_DEEPEST + 1}}}"
 # What may close a string that a quote opened: judges mix straight and typographic ones.
 _QUOTES = {'"': '"”＂', "“": '”"', "”": '”"', "＂": '＂"', "'": "'’", "‘": "’'"}
 _STRAIGHT = str.maketrans("“”＂", '"""')
@@ -251,7 +252,7 @@ def _values(text: str) -> list[tuple[object, bool]]:
                 break
             position += end.start()
             continue
-        if _TOO_DEEP.match(text, start):
+        if re.match(_TOO_DEEP, text[start : start + _DEEP_CHARACTERS]):
             continue
         try:
             # From a slice, because a decoder's error counts all lines before it: seconds over a long reply in brackets.
