@@ -37,8 +37,8 @@ class MetricTool(EvaluatorTool):
 
 def _output(result: MetricResult, texts: Texts, threshold: float | None, context: Mapping[str, Any]) -> Output:
     contexts = context.get("contexts", {})
-    # Nothing but empty items is an empty retrieval, which the result says itself.
-    dropped = contexts["dropped"] if contexts.get("chunks") else 0
+    # Nothing but empty items is an empty retrieval, which the result says itself; without a score it does not matter.
+    dropped = contexts["dropped"] if contexts.get("chunks") and result.score is not None else 0
     details = {"metric": result.metric, "version": result.version, **result.details, **context}
     return Output(
         list_line(result, texts, threshold, dropped),
