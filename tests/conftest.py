@@ -55,6 +55,8 @@ class PluginRuns:
         """Return the process of a folder with a new Dify side; calls of earlier tests keep their own."""
         process = self._processes.get(folder)
         if process is None or not process.alive:
+            if process is not None:
+                process.close()
             process = PluginProcess(folder, dify)
             process.start()
             self._processes[folder] = process

@@ -13,6 +13,7 @@ from devhost.dify_side import DifySide, ModelServer, Storage
 from devhost.files import HostedFiles
 from devhost.knowledge import KnowledgeBase
 from tests.apps.support import Document, chatflow, documents, invoke_app, parameters, script
+from tests.conftest import PluginRuns
 from tests.model_server import ScriptedModelServer
 from tests.tools.conftest import PACKAGE
 from tests.tools.support import ROOT
@@ -82,18 +83,14 @@ def variant_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
-def hasty_process(variant_folder: Path) -> Iterator[PluginProcess]:
-    with ScriptedModelServer() as unused, PluginProcess(variant_folder, DifySide(ModelServer(unused.url))) as process:
-        yield process
-
-
 @pytest.fixture
-def hasty(hasty_process: PluginProcess, judge: ScriptedModelServer, storage: Storage, apps: Apps) -> PluginProcess:
-    """The running plugin with other limits of time, before the same apps."""
-    hasty_process.dify = DifySide(ModelServer(judge.url), storage)
-    hasty_process.dify.handlers["app"] = apps.answer
-    return hasty_process
+def hasty(
+    plugin_runs: PluginRuns, variant_folder: Path, judge: ScriptedModelServer, storage: Storage, apps: Apps
+) -> PluginProcess:
+    """The running plugin with other limits of time, before the same apps; a test may kill it."""
+    dify = DifySide(ModelServer(judge.url), storage)
+    dify.handlers["app"] = apps.answer
+    return plugin_runs.running(variant_folder, dify)
 
 
 def flow_app(

@@ -204,11 +204,11 @@ def test_a_run_is_compared_with_the_one_before_and_with_a_named_one(
 
 
 def test_old_runs_are_deleted_only_when_asked(evaluate: Evaluate, storage: Storage) -> None:
-    for _ in range(3):
+    for _ in range(2):
         evaluate(1)
-    assert len(rows_kept(storage)) == 3
-    evaluate(1, keep_runs=2)
     assert len(rows_kept(storage)) == 2
+    evaluate(1, keep_runs=1)
+    assert len(rows_kept(storage)) == 1
 
 
 def rows_kept(storage: Storage) -> list[str]:

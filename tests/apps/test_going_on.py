@@ -13,7 +13,7 @@ import pytest
 from devhost.app_stream import Envelope, Event
 from devhost.apps import AppCall, Apps, PlayedApp
 from devhost.daemon import PluginDied, PluginProcess
-from devhost.dify_side import DifySide, ModelServer, Storage
+from devhost.dify_side import Storage
 from devhost.knowledge import KnowledgeBase
 from tests.apps.conftest import Evaluate, Publish
 from tests.apps.support import (
@@ -30,7 +30,7 @@ from tests.apps.support import (
     tag,
 )
 from tests.model_server import HttpError, Request, ScriptedModelServer
-from tests.tools.support import ROOT
+from tests.tools.support import data_of
 
 CALLS = 5
 ROWS = 6
@@ -54,15 +54,6 @@ def storage() -> WatchedStorage:
     return WatchedStorage()
 
 
-@pytest.fixture
-def doomed(judge: ScriptedModelServer, storage: WatchedStorage, apps: Apps) -> Iterator[PluginProcess]:
-    """A plugin process of this test alone, before the same apps and storage as the others."""
-    dify = DifySide(ModelServer(judge.url), storage)
-    dify.handlers["app"] = apps.answer
-    with PluginProcess(ROOT, dify) as process:
-        yield process
-
-
 def state_of(value: bytes) -> str:
     return str(json.loads(zlib.decompress(value))["state"])
 
@@ -71,69 +62,6 @@ def forget_lock(storage: Storage) -> None:
     """What the passing of half a minute does: the lock of a call that was killed counts no more."""
     [key] = [key for key in storage.snapshot() if key.endswith("/lock")]
     storage.set(key, json.dumps({"owner": "killed", "at": 0}).encode())
-
-
-@pytest.mark.parametrize("moment", ["between rows", "app answers", "app has answered", "judge works"])
-def test_a_run_that_was_killed_goes_on_and_pays_at_most_one_row_twice(
-    moment: str,
-    doomed: PluginProcess,
-    evaluate: Evaluate,
-    apps: Apps,
-    judge: ScriptedModelServer,
-    storage: WatchedStorage,
-) -> None:
-    def kill() -> None:
-        if doomed.alive:
-            os.kill(doomed.pid, signal.SIGKILL)
-
-    def killing(request: Request) -> dict[str, object]:
-        if tag(KILLED) in request.user:
-            kill()
-        return {"statements": [json.loads(request.user.split("\n")[1])["answer"]]}
-
-    def answering(request: Request) -> str:
-        if tag(KILLED) in request.user:
-            kill()
-        return answer_of(request)
-
-    wanted = {"between rows": "done", "app has answered": "answered"}
-    if moment == "judge works":
-        judge.on("faithfulness.statements", killing)
-    if moment == "app answers":
-        judge.on_chat(answering)
-    storage.on_write = lambda key, value: (
-        kill() if key.endswith(f"/{KILLED}-1") and state_of(value) == wanted.get(moment) else None
-    )
-    values = parameters(ROWS, concurrency=1)
-    with pytest.raises(PluginDied):
-        invoke_app(doomed, values)
-    assert len(apps.calls) == KILLED
-    forget_lock(storage)
-    output = evaluate(ROWS, concurrency=1)
-    assert progress(output) == ("scored", "", ROWS, ROWS)
-    assert output.variables["details"]["run"]["number"] == 1
-    asked = {n: apps.asked(question(n)) for n in range(1, ROWS + 1)}
-    cost = judged(judge)
-    others = [n for n in range(1, ROWS + 1) if n != KILLED]
-    assert [asked[n] for n in others] == [1] * len(others)
-    assert [cost[tag(n)] for n in others] == [CALLS] * len(others)
-    assert asked[KILLED] == (2 if moment == "app answers" else 1)
-    if moment == "judge works":
-        assert CALLS < cost[tag(KILLED)] <= 2 * CALLS
-    else:
-        assert cost[tag(KILLED)] == CALLS
-
-
-def test_the_lock_of_a_call_that_was_killed_holds_for_half_a_minute(
-    doomed: PluginProcess, evaluate: Evaluate, storage: WatchedStorage
-) -> None:
-    storage.on_write = lambda key, _: os.kill(doomed.pid, signal.SIGKILL) if key.endswith("/lock") else None
-    with pytest.raises(PluginDied):
-        invoke_app(doomed, parameters(1))
-    storage.on_write = lambda *_: None
-    assert progress(evaluate(1)) == ("failed", "run_busy", 0, 0)
-    forget_lock(storage)
-    assert progress(evaluate(1)) == ("scored", "", 1, 1)
 
 
 def test_the_second_of_two_calls_under_one_name_is_told_and_disturbs_nothing(
@@ -170,7 +98,7 @@ def test_time_that_runs_out_ends_the_call_in_good_order_and_the_next_one_goes_on
     hasty: PluginProcess, apps: Apps, judge: ScriptedModelServer
 ) -> None:
     judge.latency = 0.1
-    first = invoke_app(hasty, parameters(20, concurrency=1, time_limit=3))
+    first = invoke_app(hasty, parameters(20, concurrency=1, time_limit=4))
     status, reason, done, total = progress(first)
     assert (status, reason, total) == ("partial", "", 20)
     assert 0 < done < 20
@@ -205,7 +133,7 @@ def test_a_row_that_failed_is_tried_again_when_its_run_goes_on(
 ) -> None:
     judge.on_chat(lambda request: HttpError(400, "no such thing") if tag(1) in request.user else answer_of(request))
     judge.latency = 0.1
-    first = invoke_app(hasty, parameters(10, concurrency=1, time_limit=2))
+    first = invoke_app(hasty, parameters(10, concurrency=1, time_limit=3))
     assert first.variables["details"]["failed_rows"] == 1
     assert not first.variables["finished"]
     judge.on_chat(answer_of)
@@ -273,3 +201,59 @@ def test_a_storage_that_is_full_from_the_beginning_is_told_before_anything_is_as
     storage.limit = 10
     assert progress(evaluate(2)) == ("failed", "storage_full", 0, 0)
     assert apps.calls == []
+
+
+@pytest.mark.parametrize("moment", ["between two rows", "in the middle of one"])
+def test_a_run_that_was_killed_goes_on_and_pays_at_most_one_row_twice(
+    moment: str,
+    hasty: PluginProcess,
+    evaluate: Evaluate,
+    apps: Apps,
+    judge: ScriptedModelServer,
+    storage: WatchedStorage,
+) -> None:
+    def kill() -> None:
+        if hasty.alive:
+            os.kill(hasty.pid, signal.SIGKILL)
+
+    def statements(request: Request) -> dict[str, object]:
+        if tag(KILLED) in request.user:
+            kill()
+        return {"statements": [data_of(request)["answer"]]}
+
+    if moment == "in the middle of one":
+        judge.on("faithfulness.statements", statements)
+    else:
+        key = f"/{KILLED}-1"
+        storage.on_write = lambda name, value: kill() if name.endswith(key) and state_of(value) == "done" else None
+    with pytest.raises(PluginDied):
+        invoke_app(hasty, parameters(ROWS, concurrency=1))
+    assert len(apps.calls) == KILLED
+    # Its lock holds for half a minute.
+    assert progress(evaluate(ROWS)) == ("failed", "run_busy", 0, 0)
+    forget_lock(storage)
+    output = evaluate(ROWS, concurrency=1)
+    assert progress(output) == ("scored", "", ROWS, ROWS)
+    assert output.variables["details"]["run"]["number"] == 1
+    assert [apps.asked(question(n)) for n in range(1, ROWS + 1)] == [1] * ROWS
+    cost = judged(judge)
+    in_doubt = cost.pop(tag(KILLED))
+    assert cost == {tag(n): CALLS for n in range(1, ROWS + 1) if n != KILLED}
+    assert in_doubt == CALLS if moment == "between two rows" else CALLS < in_doubt <= 2 * CALLS
+
+
+def test_an_app_that_was_answering_when_its_run_was_killed_is_asked_that_one_question_again(
+    hasty: PluginProcess, evaluate: Evaluate, apps: Apps, judge: ScriptedModelServer, storage: WatchedStorage
+) -> None:
+    def answering(request: Request) -> str:
+        if tag(2) in request.user and hasty.alive:
+            os.kill(hasty.pid, signal.SIGKILL)
+        return answer_of(request)
+
+    judge.on_chat(answering)
+    with pytest.raises(PluginDied):
+        invoke_app(hasty, parameters(3, concurrency=1))
+    forget_lock(storage)
+    assert progress(evaluate(3)) == ("scored", "", 3, 3)
+    assert [apps.asked(question(n)) for n in (1, 2, 3)] == [1, 2, 1]
+    assert judged(judge) == {tag(n): CALLS for n in (1, 2, 3)}
