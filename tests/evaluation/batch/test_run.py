@@ -646,7 +646,7 @@ def test_a_second_call_under_the_name_is_told_and_changes_nothing(gate: threadin
 
 def test_of_calls_that_begin_at_the_same_moment_one_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     # As when evaluate_app stands in an iteration that runs in parallel.
-    monkeypatch.setattr(store_module, "LOCK_SETTLING_SECONDS", 0.2)
+    monkeypatch.setattr(store_module, "LOCK_SETTLING_SECONDS", 0.6)
     place = Place(Bot(lambda _: time.sleep(0.1) or answer()))
     together = threading.Barrier(6)
     outcomes: list[str] = []

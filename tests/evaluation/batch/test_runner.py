@@ -426,7 +426,7 @@ def test_a_row_that_a_busy_dify_leaves_no_time_for_stays_open() -> None:
 def test_an_app_that_streams_without_end_fails_its_row_only(
     gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner_module, "APP_SECONDS", 0.1)
+    monkeypatch.setattr(runner_module, "APP_SECONDS", 0.5)
 
     def app(record: RowRecord) -> AppAnswer:
         if record.row == 1:
