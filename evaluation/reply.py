@@ -20,6 +20,7 @@ _CLOSERS = {"{": "}", "[": "]"}
 _REASONING = r"</?(?:think|thinking|reasoning)>"
 # A judge may babble without end; its reply stands at the end of what it says.
 READ_CHARACTERS = 40_000
+_MOST_CANDIDATES = 100
 # Replies are two or three deep; what goes deeper is babble, and reading it as JSON takes minutes.
 _DEEPEST = 12
 _DEEP_CHARACTERS = 4000
@@ -175,10 +176,11 @@ def read_reply[T: Item](text: str, shape: Shape[T], *, wrapped: bool = False) ->
     Args:
         wrapped: a list without its wrapper is not taken, because another list was asked for with it.
     """
-    for value, cut in reversed(_values(_unquoted(_end(text)))):
+    for candidate in reversed(_candidates(_unquoted(_end(text)))[-_MOST_CANDIDATES:]):
+        value = _repair(candidate.broken) if candidate.broken else candidate.value
         if wrapped and isinstance(value, list):
             continue
-        reply = _fit(value, shape, cut)
+        reply = _fit(value, shape, candidate.cut)
         if reply is not None:
             return reply
     return None
@@ -232,9 +234,18 @@ def _fallback(fields: object, shape: Shape[Any]) -> Item | None:
         return None
 
 
-def _values(text: str) -> list[tuple[object, bool]]:
-    """JSON values outside of reasoning blocks, in order, each with whether it was cut off."""
-    found: list[tuple[object, bool]] = []
+@dataclass(frozen=True)
+class _Candidate:
+    """A JSON value in a text, or the broken text of one; `cut` when it ended in the middle."""
+
+    value: object = None
+    broken: str = ""
+    cut: bool = False
+
+
+def _candidates(text: str) -> list[_Candidate]:
+    """What may be a reply outside of reasoning blocks, in order."""
+    found: list[_Candidate] = []
     decoder = json.JSONDecoder()
     position = 0
     for match in re.finditer(rf"{_REASONING}|[{{\[｛［]", text, re.IGNORECASE):
@@ -258,15 +269,12 @@ def _values(text: str) -> list[tuple[object, bool]]:
             # From a slice, because a decoder's error counts all lines before it: seconds over a long reply in brackets.
             value, length = decoder.raw_decode(text[start:])
             position = start + length
-            found.append((value, False))
+            found.append(_Candidate(value))
         except (ValueError, RecursionError):
             segment = _segment(text, start)
             if segment is not None:
                 position = segment.end
-                value = _repair(segment.text)
-                # A cut-off object such as {"statements" is repaired into a list of its key.
-                if isinstance(value, dict if text[start] in "{｛" else list):
-                    found.append((value, segment.cut))
+                found.append(_Candidate(broken=segment.text, cut=segment.cut))
     return found
 
 
@@ -289,10 +297,9 @@ def _repair(text: str) -> object:
     text = re.sub(r":\s*[０-９]+(?=\s*[,，}\]])", _plain, text)
     # A choice that was copied from the form asked for ("verdict": 0 or 1) is repaired into its first number.
     text = re.sub(r"(?<=:)\s*(\d\s*(?:or|または|か|或|\|)\s*\d)(?=\s*[,}\]])", r'"\1"', text)
-    try:
-        return json_repair.loads(text)
-    except (ValueError, RecursionError):
-        return None
+    value = json_repair.loads(text)
+    # A cut-off object such as {"statements" is repaired into a list of its key.
+    return value if isinstance(value, dict if text[0] == "{" else list) else None
 
 
 def _plain(match: re.Match[str]) -> str:
