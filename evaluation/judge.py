@@ -261,7 +261,8 @@ class JudgeSession:
 
     def _with_retries[R](self, call: Callable[[], tuple[R, Charge]]) -> R:
         """The call's result; a passing failure is tried again after a wait that doubles, with jitter."""
-        for attempt in range(1, TRIES + 1):
+        attempt = 1
+        while True:
             try:
                 result, charge = self._bounded(call)
             except JudgeError as error:
@@ -271,10 +272,10 @@ class JudgeSession:
                     raise
                 self.usage.count(retries=1)
                 self._clock.sleep(wait)
+                attempt += 1
             else:
                 self.usage.add(charge)
                 return result
-        raise AssertionError("unreachable")
 
     def seconds_left(self) -> float:
         """What is left of the budget, never below 0."""

@@ -172,6 +172,10 @@ def test_cut_off_before_anything_and_then_unreadable_is_unparseable() -> None:
     assert refused(lambda: ask_statements('{"statements": ["甲', "no JSON")).reason is Reason.JUDGE_UNPARSEABLE
 
 
+def test_second_try_that_fails_after_an_unreadable_reply_is_told() -> None:
+    assert refused(lambda: ask_statements("no JSON", failing(Reason.TIMEOUT))).reason is Reason.TIMEOUT
+
+
 def test_second_try_for_a_cut_list_says_so() -> None:
     judge = ScriptedJudge(faithfulness__statements=[CUT, statements("甲")])
     asking = session(judge)

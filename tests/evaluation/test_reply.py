@@ -254,6 +254,8 @@ def test_quotes_inside_a_reason_lose_nothing() -> None:
         '"{\\"verdict\\": 1}"',
         '{"verdict": yes}',
         '{"VERDICT": 0} {"verdict": 1}',
+        '{"reason": "he said \\"}\\"", "verdict": 1,}',
+        '{"reason": "r", "verdict": 1 "note": [}',
     ],
 )
 def test_wrong_punctuation_is_read(written: str) -> None:
@@ -352,6 +354,7 @@ def test_part_without_a_readable_verdict_keeps_its_text() -> None:
         "<reasoning>{'verdicts': [{'id': 1, 'verdict': 1}]}",
         "{verdicts}",
         "{",
+        '{"a": ' + "[[1], " * 20 + '{"verdict": 1}',
         '{"verdicts"',
         '"',
     ],

@@ -104,6 +104,11 @@ def test_details_are_bounded_and_say_what_is_left_out(details: Any) -> None:
     assert "…" in text or "omitted" in text
 
 
+def test_details_that_can_not_be_bounded_are_as_short_as_can_be() -> None:
+    found = bounded({f"name {n}": "x" * 100 for n in range(20)}, 100)
+    assert {len(text) for text in found.values()} == {40}
+
+
 def test_long_texts_are_shortened_before_lists() -> None:
     found = bounded({"claims": [{"id": n, "text": "x" * 5000} for n in range(45)]})
     assert [len(claim["text"]) for claim in found["claims"]] == [4000] * 45

@@ -99,6 +99,7 @@ def test_chunk_knows_every_name_of_its_document() -> None:
         '[{"price": 100}]',
         '{"text": 5}',
         '{"documents": "three"}',
+        '{"documents": "three", "name": "A"}',
         "[[1, 2], [3, 4]]",
         '{"a": 1} and more',
         "[{'content': 'ab",
@@ -138,6 +139,12 @@ def test_no_contexts(value: object) -> None:
 def test_contexts_that_are_no_text_are_refused(value: object) -> None:
     error = refused(read_contexts, value)
     assert (error.reason, error.values["field"]) == (Reason.NOT_TEXT, "contexts")
+
+
+def test_objects_without_text_are_dropped_and_counted() -> None:
+    contexts = read_contexts([{"title": "a"}, {"content": ["a"]}, {"result": []}, {"content": "甲"}])
+    assert (contexts.texts, contexts.dropped) == (["甲"], 3)
+    assert read_contexts({"title": "a"}).dropped == 1
 
 
 def test_foreign_items_beside_texts_are_dropped_and_counted() -> None:
