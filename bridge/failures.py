@@ -14,7 +14,7 @@ from evaluation.errors import JudgeError, Reason
 _OUTER = r"request failed with status code: (\d+) and respond with: (.*)\s*$"
 # A status in the words of HTTP libraries, of the providers' own packages, and of Google's ("503 UNAVAILABLE. …").
 _STATUS = (
-    r"\b(?:status[ _]code|(?:error )?code|HTTP(?:Error)?)[^\w/]{0,3}([45]\d\d)\b(?!\.\w)"
+    r"\b(?:status[ _]code|(?:error )?code|HTTP(?:Error)?)[^\w/]{0,3}([45]\d\d)\b"
     r"|\b([45]\d\d) (?:Client|Server) Error\b"
     r"|\b([45]\d\d) (?-i:[A-Z][A-Z_]{7,})\b"
 )

@@ -1,6 +1,5 @@
 """The workspace's models, called through Dify's reverse invocation."""
 
-import copy
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -32,7 +31,7 @@ class DifyJudge:
     def __init__(self, calls: ModelCalls, selector: Mapping[str, Any]) -> None:
         self.name = str(selector["model"])
         self._calls = calls
-        self._selector = copy.deepcopy(dict(selector))
+        self._selector = dict(selector)
         self._refused: set[str] = set()
         self._lock = threading.Lock()
 

@@ -352,6 +352,7 @@ def test_part_without_a_readable_verdict_keeps_its_text() -> None:
         "[]",
         "verdicts: 1, 1, 1",
         "<reasoning>{'verdicts': [{'id': 1, 'verdict': 1}]}",
+        '{"verdicts": [{"id": 1, "verdict": 1}], "verdict": 1}</think> I can not say.',
         "{verdicts}",
         "{",
         '{"a": ' + "[[1], " * 20 + '{"verdict": 1}',
