@@ -186,6 +186,12 @@ def test_without_an_embedding_model_the_judge_grades_the_questions() -> None:
     }
 
 
+def test_first_grade_of_a_question_counts_and_unknown_ids_do_not() -> None:
+    listed = [{"id": 2, "grade": 3}, {"id": 1, "grade": 0}, {"id": 2, "grade": 0}, {"id": 9, "grade": 3}]
+    judge = ScriptedJudge(relevancy__questions=questions("Q1", "Q2"), relevancy__grades={"grades": listed})
+    assert evaluate(judge).score == 0.5
+
+
 def test_missing_grades_are_asked_for_again() -> None:
     second = {"grades": [{"id": 2, "grade": 0}, {"id": 1, "grade": 0}]}
     judge = ScriptedJudge(relevancy__questions=questions("Q1", "Q2"), relevancy__grades=[grades(3, 7), second])

@@ -498,6 +498,8 @@ BABBLE = [
     '"',
     '{"verdicts":[',
     "\\",
+    "[['a'], ",
+    "{'a': {'b': 1}, 'c': ",
 ]
 
 
@@ -507,6 +509,13 @@ def test_babble_of_five_megabytes_is_read_in_bounded_time(unit: str) -> None:
     begun = time.process_time()
     assert read_reply(text, SHAPES["verdicts"]) is None
     assert time.process_time() - begun < 4
+
+
+def test_only_the_last_of_many_broken_values_are_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
+    repaired: list[str] = []
+    monkeypatch.setattr("evaluation.reply.json_repair.loads", repaired.append)
+    assert read_reply("{'a':'b'} " * 1000, SHAPES["verdicts"]) is None
+    assert len(repaired) == 100
 
 
 def test_reply_behind_five_megabytes_of_babble_is_found() -> None:
