@@ -337,7 +337,7 @@ def _read_all(text: str, shapes: Sequence[Shape[Any]]) -> list[Reply[Any]]:
 
 
 def _must_be_whole(reply: Reply[Any], shape: Shape[Any]) -> bool:
-    return reply.cut and not (reply.items and "id" in shape.item.model_fields)
+    return reply.cut and not (reply.items and (not shape.key or "id" in shape.item.model_fields))
 
 
 def _length(replies: Sequence[Reply[Any]]) -> int:

@@ -344,6 +344,7 @@ class _Brackets:
         self.quote = ""
         self._open: list[str] = []
         self._safe_end, self._safe_open = 0, list[str]()
+        self._pair_end = 0
 
     @property
     def depth(self) -> int:
@@ -358,6 +359,8 @@ class _Brackets:
                 self._element_ends(end)
         elif char in _QUOTES:
             self.quote = _QUOTES[char]
+        elif char in ",，" and len(self._open) == 1:
+            self._pair_end = end - 1
         elif char in _CLOSERS:
             self._open.append(_CLOSERS[char])
         elif char in self._open:
@@ -373,14 +376,16 @@ class _Brackets:
             self._safe_end, self._safe_open = end, list(self._open)
 
     def closed(self, text: str, start: int) -> _Segment:
-        """The text whose end is missing: up to its last complete list element, or as it is when it has no list."""
+        """The text whose end is missing, up to its last complete list element, or without a list to its last value."""
         if self._safe_end:
             # Only a list that was closed, with no further key after it, is known to be complete.
             rest = text[self._safe_end :].translate(_FULL_WIDTH)
             cut = not re.match(r"[\s,，]*\](?!\s*[,，])", rest)
             whole, brackets = text[start : self._safe_end], self._safe_open
-        elif self.quote or "]" in self._open:
+        elif "]" in self._open or (self.quote and not self._pair_end):
             return _Segment("", len(text), cut=True)
+        elif self.quote:
+            cut, whole, brackets = True, text[start : self._pair_end], ["}"]
         else:
             cut, whole, brackets = False, text[start:], self._open
         return _Segment(whole.translate(_FULL_WIDTH) + "".join(reversed(brackets)), len(text), cut)

@@ -192,6 +192,12 @@ def test_cut_list_with_ids_is_left_to_the_caller_unless_it_is_empty() -> None:
     assert len(judge.calls) == 2
 
 
+def test_verdict_whose_reason_was_cut_off_needs_no_second_try() -> None:
+    judge = ScriptedJudge(precision__chunk='{"verdict": 0, "reason": "話題が近')
+    assert not ask_chunk(session(judge))
+    assert len(judge.calls) == 1
+
+
 def test_reply_with_several_lists_needs_all_of_them() -> None:
     both = (Shape(JudgementOf, "answer"), Shape(JudgementOf, "reference"))
     half = {"answer": [{"id": 1, "verdict": 1}]}

@@ -32,6 +32,7 @@ VALUES = [json.loads(line) for line in (DATA / "cases/verdict_values.jsonl").rea
 SHAPES: dict[str, Shape[Any]] = {
     "verdicts": Shape(JudgementOf, "verdicts"),
     "judgement": Shape(Judgement),
+    "verdict_first": Shape(Judgement),
     "statements": Shape(Statement, "statements", bare=True),
     "parts": Shape(Part, "parts", fallback=UnjudgedPart),
     "questions": Shape(Question, "questions"),
@@ -50,6 +51,7 @@ PAYLOADS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"verdicts": [{"id": 1, "reason": "d", "verdict": 0}, {"id": 2, "reason": "d", "verdict": 1}]},
     ),
     "judgement": ({"reason": "「10日」と書いてある", "verdict": 1}, {"reason": "d", "verdict": 0}),
+    "verdict_first": ({"verdict": 1, "reason": "「10日」, [1] と{書いて}ある"}, {"verdict": 0, "reason": "d"}),
     "statements": ({"statements": ["休暇は10日です。", "It's paid: yes", "{年}ごと"]}, {"statements": ["decoy"]}),
     "parts": (
         {
@@ -213,6 +215,14 @@ def test_extra_fields_are_ignored(name: str) -> None:
     if shape.key and not shape.bare:
         with_more[shape.key] = [{**item, "score": 1, "evidence": ["x"]} for item in payload[shape.key]]
     assert said(read_reply(json.dumps(with_more), shape)) == expected(payload, shape)
+
+
+def test_verdict_before_a_reason_that_is_cut_off_is_kept() -> None:
+    reply = read_reply('{"verdict": 0, "reason": "資料には「10日」とあ', SHAPES["judgement"])
+    assert said(reply) == [(False,)]
+    assert reply is not None
+    assert reply.cut
+    assert read_reply('{"reason": "資料には「10日」とあ', SHAPES["judgement"]) is None
 
 
 @pytest.mark.parametrize("written", ['"1"', "1.0", '"1.0"', '"１"', " 1"])
