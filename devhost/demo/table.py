@@ -18,7 +18,8 @@ REPORT_FOLDER = "demo_report"
 TABLE = Path(__file__).parents[1] / "template_texts" / "golden_ja.tsv"
 BOT_NODES = ("start", "knowledge", "llm", "reply")
 APP_ID = "demo-bot"
-MOST_CALLS = 3
+# A slow machine shows a part of the table in the report rather than none of it.
+SECONDS = 180
 
 
 class Told:
@@ -69,15 +70,12 @@ def evaluate_table(
         "language": "ja",
         "depth": "economy",
         "concurrency": 1,
+        "time_limit": SECONDS,
     }
     if models.embedding_model:
         parameters["embedding_model"] = selector("text-embedding", models.embedding_model)["value"]
     started = time.monotonic()
-    for _ in range(MOST_CALLS):
-        output = collect(plugin.invoke_tool("evaluate_app", parameters, app_id="demo-batch"))
-        if output.variables["finished"] or output.variables["reason"]:
-            break
-        print("  時間内に終わらなかったので、続きを実行します。", file=out, flush=True)
+    output = collect(plugin.invoke_tool("evaluate_app", parameters, app_id="demo-batch"))
     print(f"結果（{time.monotonic() - started:.0f} 秒）:\n{framed(output.text)}", file=out, flush=True)
     return write(output, Path(REPORT_FOLDER))
 
