@@ -14,6 +14,7 @@ project's own, to compare wordings.
 
 import argparse
 import json
+import random
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -59,6 +60,7 @@ class Tally:
     right_no: int = 0
     unusable: int = 0
     seconds: list[float] = field(default_factory=list)
+    characters: list[int] = field(default_factory=list)
 
     def add(self, expected: bool, given: bool | None) -> None:
         """Count one verdict; None is one that could not be read, which is never right."""
@@ -73,9 +75,10 @@ class Tally:
     def row(self, name: str) -> str:
         """A line of the printed table."""
         right, of = self.right_yes + self.right_no, self.yes + self.no
-        mean = sum(self.seconds) / len(self.seconds)
+        seconds = sum(self.seconds) / len(self.seconds)
+        characters = sum(self.characters) / len(self.characters)
         shares = [f"{right}/{of}", f"{self.right_yes}/{self.yes}", f"{self.right_no}/{self.no}"]
-        return "| " + " | ".join([name, *shares, str(self.unusable), f"{mean:.1f}"]) + " |"
+        return "| " + " | ".join([name, *shares, str(self.unusable), f"{characters:.0f}", f"{seconds:.1f}"]) + " |"
 
 
 class HttpJudge:
@@ -83,6 +86,7 @@ class HttpJudge:
 
     def __init__(self, base_url: str, model: str, key: str, replaced: Mapping[str, str]) -> None:
         self.base_url, self.name, self.key, self.replaced = base_url, model, key, replaced
+        self.written = 0
 
     def complete(self, system: str, user: str) -> tuple[str, Charge]:
         """The reply's text; the system message may be replaced by another wording of the same prompt."""
@@ -100,7 +104,9 @@ class HttpJudge:
         reply = requests.post(f"{self.base_url}/chat/completions", json=body, headers=headers, timeout=CALL_SECONDS)
         if not reply.ok:
             raise JudgeError(Reason.MODEL_ERROR, detail=f"{reply.status_code} {reply.text[:200]}")
-        return reply.json()["choices"][0]["message"]["content"] or "", Charge()
+        text = reply.json()["choices"][0]["message"]["content"] or ""
+        self.written += len(text)
+        return text, Charge()
 
 
 def claim_cases(path: Path) -> list[Case]:
@@ -205,7 +211,7 @@ def measure(judge: HttpJudge, prompt: str, cases: list[Case]) -> Tally:
     """Ask for every case, one call at a time."""
     tally = Tally()
     for number, case in enumerate(cases, start=1):
-        started = time.monotonic()
+        started, written = time.monotonic(), judge.written
         try:
             given = TASKS[prompt](JudgeSession(judge, None, case.language, budget=CALL_SECONDS), case)
         except EvaluationError as error:
@@ -213,6 +219,7 @@ def measure(judge: HttpJudge, prompt: str, cases: list[Case]) -> Tally:
             if error.reason not in {Reason.JUDGE_UNPARSEABLE, Reason.JUDGE_REFUSED}:
                 raise
         tally.seconds.append(time.monotonic() - started)
+        tally.characters.append(judge.written - written)
         for identifier, expected in case.expected.items():
             tally.add(expected, given.get(identifier))
         if sys.stderr.isatty():
@@ -223,9 +230,12 @@ def measure(judge: HttpJudge, prompt: str, cases: list[Case]) -> Tally:
 
 
 def sample(cases: list[Case], most: int) -> list[Case]:
-    """At most that many cases, evenly spaced."""
-    step = max(1.0, len(cases) / most)
-    return [cases[int(index * step)] for index in range(min(most, len(cases)))]
+    """At most that many cases, the same ones at every run, half of them with a yes expected where there are enough."""
+    mixed = random.Random(1).sample(cases, len(cases))
+    groups = [[case for case in mixed if any(case.expected.values()) is yes] for yes in (True, False)]
+    few = min(groups, key=len)[: most // 2]
+    many = max(groups, key=len)[: most - len(few)]
+    return [*few, *many]
 
 
 def sets(arguments: argparse.Namespace) -> Iterator[tuple[str, str, list[Case]]]:
@@ -272,8 +282,8 @@ def main() -> None:
     arguments = parser.parse_args()
     files = sorted(arguments.prompts.glob("*.*.md")) if arguments.prompts else []
     replaced = {file.stem: file.read_text(encoding="utf-8").strip() for file in files}
-    print("| prompt, set | right | of the yes | of the no | unusable | seconds a case |", flush=True)
-    print("|---|---|---|---|---|---|", flush=True)
+    print("| prompt, set | right | of the yes | of the no | unusable | reply characters | seconds |", flush=True)
+    print("|---|---|---|---|---|---|---|", flush=True)
     with judge_server(arguments) as (base_url, model):
         judge = HttpJudge(base_url, model, arguments.api_key, replaced)
         for prompt, name, cases in sets(arguments):
