@@ -63,7 +63,7 @@ def run(out: TextIO = sys.stdout, scenes: Sequence[Scene] = SCENES) -> None:
                 dsl = badly_tuned(good) if scene.badly_tuned else good
                 _show_reply(Chatflow(dsl, plugin, models.server, [knowledge]), scene.question, out)
             print(f"\n━━ 最後に: 質問の表で一括評価 ━━\n{TABLE_EXPLANATION}", file=out, flush=True)
-            reports = evaluate_table(badly_tuned(good), plugin, models, knowledge, out)
+            reports = evaluate_table(badly_tuned(good), plugin, models, knowledge, out, time.monotonic() - started)
             for path in reports:
                 print(f"レポート: {path}（{KINDS.get(path.suffix, path.suffix)}）", file=out)
         print(f"\n所要時間: {time.monotonic() - started:.0f} 秒（モデルの準備を除く）", file=out, flush=True)
