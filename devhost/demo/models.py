@@ -35,6 +35,7 @@ class DemoModels:
         embedding_model: "" when there is none.
         parameters: completion parameters of the judge.
         note: what the reader should know of the judge, in Japanese.
+        slow: a call takes many seconds.
     """
 
     server: ModelServer
@@ -42,6 +43,7 @@ class DemoModels:
     embedding_model: str
     note: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    slow: bool = False
 
 
 @contextmanager
@@ -63,6 +65,7 @@ def demo_models(out: TextIO, environment: Mapping[str, str] = os.environ) -> Ite
             models.embedding_model,
             f"組み込みの {models.llm_model}。{WEAK}",
             EMBEDDED_PARAMETERS,
+            slow=True,
         )
 
 

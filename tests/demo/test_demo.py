@@ -1,3 +1,4 @@
+import io
 import os
 import signal
 import subprocess
@@ -10,11 +11,14 @@ from pathlib import Path
 import pytest
 from openpyxl import load_workbook
 
-from devhost.chatflow import NodeProgress
-from devhost.demo.models import SettingError, demo_models
+from devhost.chatflow import NodeProgress, choose
+from devhost.daemon import PluginProcess
+from devhost.demo.__main__ import TEMPLATE
+from devhost.demo.models import DemoModels, SettingError, demo_models
 from devhost.demo.scenes import OUTDATED_SENTENCE, SCENES
 from devhost.demo.show import Waiting, fitting, framed
-from devhost.demo.table import REPORT_FOLDER, TABLE
+from devhost.demo.table import REPORT_FOLDER, TABLE, evaluate_table
+from devhost.dify_side import ModelServer
 from devhost.knowledge import KnowledgeBase
 from evaluation.golden import read_table
 from tests.model_server import Hang, HttpError, Request, ScriptedModelServer
@@ -129,6 +133,22 @@ def test_at_the_end_a_table_is_evaluated_and_the_reports_stand_in_the_folder_tha
         assert f"レポート: {path.relative_to(finished.folder)}（" in end
     assert all(question in page.read_text(encoding="utf-8") for question in questions)
     assert load_workbook(spreadsheet).worksheets
+
+
+def test_a_slow_judge_scores_the_answers_alone(
+    judge: ScriptedModelServer, plugin: PluginProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    models = DemoModels(ModelServer(judge.url), "judge", "embedding", "", slow=True)
+    base, out = KnowledgeBase(KNOWLEDGE), io.StringIO()
+    evaluate_table(choose(TEMPLATE, knowledge=[base], chat_model="bot"), plugin, models, base, out)
+    assert "回答の2つの指標だけ" in out.getvalue()
+    assert {request.prompt for request in judge.judge_calls} == {
+        "relevancy.questions",
+        "faithfulness.statements",
+        "faithfulness.verdicts",
+    }
+    assert len(list((tmp_path / REPORT_FOLDER).iterdir())) == 2
 
 
 def test_the_judge_is_named_and_the_sample_is_called_fictitious(finished: Finished) -> None:
