@@ -20,7 +20,7 @@ BOT_NODES = ("start", "knowledge", "llm", "reply")
 APP_ID = "demo-bot"
 # The demo is to be over within five minutes: a slow machine shows a part of the table in the report rather than none.
 DEMO_SECONDS = 290
-LEAST_SECONDS, MOST_SECONDS = 75, 180
+LEAST_SECONDS, MOST_SECONDS = 40, 180
 
 
 class Told:
