@@ -37,14 +37,21 @@ def node(node_id: str, place: Place, titles: Mapping[str, str], data: Mapping[st
     """One node as Studio exports it."""
     return {
         "data": {"desc": "", "selected": False, "title": titles[node_id], **data},
+        **_placed(node_id, place, "custom", NODE_WIDTH),
+    }
+
+
+def _placed(node_id: str, place: Place, kind: str, width: int) -> dict[str, Any]:
+    """Where a node or note stands on the canvas."""
+    return {
         "height": place.height,
         "id": node_id,
         "position": {"x": place.x, "y": place.y},
         "positionAbsolute": {"x": place.x, "y": place.y},
         "sourcePosition": "right",
         "targetPosition": "left",
-        "type": "custom",
-        "width": NODE_WIDTH,
+        "type": kind,
+        "width": width,
         "zIndex": 0,
     }
 
@@ -164,15 +171,7 @@ def note(node_id: str, place: Place, width: int, theme: str, text: Mapping[str, 
             "type": "",
             "width": width,
         },
-        "height": place.height,
-        "id": node_id,
-        "position": {"x": place.x, "y": place.y},
-        "positionAbsolute": {"x": place.x, "y": place.y},
-        "sourcePosition": "right",
-        "targetPosition": "left",
-        "type": "custom-note",
-        "width": width,
-        "zIndex": 0,
+        **_placed(node_id, place, "custom-note", width),
     }
 
 
