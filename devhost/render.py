@@ -30,7 +30,8 @@ LANGUAGES = ("en", "ja")
 WIDTHS = {"phone": 390, "desktop": 900}
 PICTURE_WIDTH = 780
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = (
+# A browser that shows a page and asks nobody for anything.
+QUIET_FLAGS = (
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
@@ -40,8 +41,8 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
     "--hide-scrollbars",
-    "--force-device-scale-factor=1",
 )
+FLAGS = (*QUIET_FLAGS, "--force-device-scale-factor=1")
 
 
 class RenderError(Exception):

@@ -13,26 +13,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-    "--hide-scrollbars",
-    "--remote-debugging-pipe",
-)
+from devhost.render import BROWSERS, QUIET_FLAGS
+
+FLAGS = (*QUIET_FLAGS, "--disable-dev-shm-usage", "--remote-debugging-pipe")
 WAIT_SECONDS = 30.0
 
 
 def find_chromium() -> str | None:
     """The program that the variable CHROMIUM names, else the first one on the PATH; None without one."""
-    return os.environ.get("CHROMIUM") or next((path for name in NAMES if (path := shutil.which(name))), None)
+    return os.environ.get("CHROMIUM") or next((path for name in BROWSERS if (path := shutil.which(name))), None)
 
 
 def _pipe() -> tuple[int, int]:
