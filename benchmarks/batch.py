@@ -20,8 +20,8 @@ from devhost.app_stream import Envelope, Event
 from devhost.apps import USAGE, AppCall, Apps, PlayedApp
 from devhost.daemon import PluginProcess, ToolOutput, collect
 from devhost.dify_side import DifySide, ModelServer
-from evaluation.batch.records import RowRecord, RunSettings
-from evaluation.batch.report_data import build_report
+from evaluation.runs.records import RowRecord, RunSettings
+from evaluation.runs.summary import build_report
 from tests.model_server import ScriptedModelServer
 from tests.tools.support import EMBEDDING, METRICS, MODEL, long_sample, script
 

@@ -28,10 +28,10 @@ from rapidfuzz.fuzz import ratio
 
 from devhost.local_models import LocalModels
 from evaluation.errors import EvaluationError, JudgeError, Reason
-from evaluation.judge import Charge, JudgeSession
+from evaluation.judging.replies import Judgement, Part, Shape, UnjudgedPart
+from evaluation.judging.session import Charge, JudgeSession
 from evaluation.languages import Language
 from evaluation.metrics.verdicts import BY_ID
-from evaluation.reply import Judgement, Part, Shape, UnjudgedPart
 
 ONE = Shape(Judgement)
 PARTS = Shape(Part, "parts", fallback=UnjudgedPart)

@@ -14,7 +14,7 @@ from dify_plugin import Tool
 from dify_plugin.config.logger_format import plugin_logger_handler
 from dify_plugin.entities.tool import ToolInvokeMessage
 
-from bridge.sendable import sendable
+from bridge.dify.messages import sendable
 from evaluation.errors import EvaluationError, Reason, whereabouts
 from evaluation.languages import Language, choose_language
 from evaluation.sample import is_variable_name

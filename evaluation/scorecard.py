@@ -7,12 +7,12 @@ from typing import Any
 
 from evaluation.diagnosis import Finding, diagnose
 from evaluation.errors import EvaluationError, Reason
-from evaluation.judge import JudgeSession
+from evaluation.judging.session import JudgeSession
 from evaluation.metrics import METRICS, context_precision, context_recall, evaluate_metric, retrieval_economy
+from evaluation.metrics.documents import DocumentScores, score_documents
+from evaluation.metrics.scoring import reaches
 from evaluation.result import MetricResult, Status
-from evaluation.retrieval import DocumentScores, score_documents
 from evaluation.sample import Sample
-from evaluation.scoring import reaches
 from evaluation.settings import invalid_setting
 
 # In the order in which they are shown.

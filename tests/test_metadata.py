@@ -12,8 +12,8 @@ from dify_plugin.core.entities.plugin.setup import PluginConfiguration
 from dify_plugin.entities.tool import ToolConfiguration, ToolProviderConfiguration
 from markdown_it import MarkdownIt
 
-from bridge import app_tool
-from bridge.judging import MAX_QUESTIONS
+from bridge import app
+from bridge.call import MAX_QUESTIONS
 from devhost.package import PLACEHOLDERS
 
 ROOT = Path(__file__).parent.parent
@@ -301,11 +301,11 @@ def test_select_options_are_complete_and_hold_their_default(name: str) -> None:
         ("reference_lookup", "min_similarity", 0, 1, None),
         ("evaluate_app", "threshold", 0, 1, None),
         ("evaluate_app", "question_count", 1, MAX_QUESTIONS, 3),
-        ("evaluate_app", "concurrency", 1, app_tool.MAX_CONCURRENCY, 4),
-        ("evaluate_app", "max_rows", 1, app_tool.MAX_ROWS, None),
-        ("evaluate_app", "repeat", 1, app_tool.MAX_REPEAT, 1),
-        ("evaluate_app", "time_limit", app_tool.SHORTEST_SECONDS, app_tool.LONGEST_SECONDS, app_tool.DEFAULT_SECONDS),
-        ("evaluate_app", "keep_runs", 1, app_tool.MAX_KEPT_RUNS, None),
+        ("evaluate_app", "concurrency", 1, app.MAX_CONCURRENCY, 4),
+        ("evaluate_app", "max_rows", 1, app.MAX_ROWS, None),
+        ("evaluate_app", "repeat", 1, app.MAX_REPEAT, 1),
+        ("evaluate_app", "time_limit", app.SHORTEST_SECONDS, app.LONGEST_SECONDS, app.DEFAULT_SECONDS),
+        ("evaluate_app", "keep_runs", 1, app.MAX_KEPT_RUNS, None),
     ],
 )
 def test_numbers_have_their_limits(tool: str, name: str, low: float, high: float, default: float | None) -> None:
@@ -429,5 +429,5 @@ def test_the_paths_in_contributing_exist() -> None:
     spans = code((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
     paths = [span for span in spans if re.fullmatch(r"[\w./-]*(\w/|\w\.\w+|\.difyignore)", span)]
 
-    assert {"tools/", "evaluation/scoring.py", ".difyignore"} <= set(paths)
+    assert {"tools/", "evaluation/metrics/scoring.py", ".difyignore"} <= set(paths)
     assert [path for path in paths if not (ROOT / path).exists()] == []

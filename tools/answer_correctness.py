@@ -1,5 +1,5 @@
-from bridge import metric_tool
+from bridge import metric
 
 
-class AnswerCorrectness(metric_tool.MetricTool):
+class AnswerCorrectness(metric.MetricTool):
     metric = "answer_correctness"

@@ -1,5 +1,5 @@
-from bridge import metric_tool
+from bridge import metric
 
 
-class AnswerRelevancy(metric_tool.MetricTool):
+class AnswerRelevancy(metric.MetricTool):
     metric = "answer_relevancy"

@@ -1,5 +1,5 @@
-from bridge import metric_tool
+from bridge import metric
 
 
-class ContextPrecision(metric_tool.MetricTool):
+class ContextPrecision(metric.MetricTool):
     metric = "context_precision"

@@ -1,5 +1,5 @@
-from bridge import metric_tool
+from bridge import metric
 
 
-class ContextRecall(metric_tool.MetricTool):
+class ContextRecall(metric.MetricTool):
     metric = "context_recall"

@@ -1,5 +1,5 @@
-from bridge import scorecard_tool
+from bridge import scorecard
 
 
-class EvaluateAnswer(scorecard_tool.ScorecardTool):
+class EvaluateAnswer(scorecard.ScorecardTool):
     """All metrics of one answer in one node."""

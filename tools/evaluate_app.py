@@ -1,5 +1,5 @@
-from bridge import app_tool
+from bridge import app
 
 
-class EvaluateApp(app_tool.AppTool):
+class EvaluateApp(app.AppTool):
     """A whole question list against any Dify app."""

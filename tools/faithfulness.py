@@ -1,5 +1,5 @@
-from bridge import metric_tool
+from bridge import metric
 
 
-class Faithfulness(metric_tool.MetricTool):
+class Faithfulness(metric.MetricTool):
     metric = "faithfulness"

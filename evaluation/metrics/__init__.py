@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluation.errors import EvaluationError, Reason, whereabouts
-from evaluation.judge import JudgeSession
+from evaluation.judging.session import JudgeSession
 from evaluation.metrics import answer_correctness, answer_relevancy, context_precision, context_recall, faithfulness
 from evaluation.result import MetricResult
 from evaluation.sample import Sample

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from evaluation.errors import EvaluationError, Reason
-from evaluation.judge import JudgeSession
+from evaluation.judging.replies import JudgementOf, Shape
+from evaluation.judging.session import JudgeSession
+from evaluation.metrics.scoring import cosines, f_score, weighted_mean
 from evaluation.metrics.statements import answer_statements, reference_statements
 from evaluation.metrics.verdicts import MISSING, Ruling, by_majority, listed, outcome
-from evaluation.reply import JudgementOf, Shape
 from evaluation.result import MetricResult
 from evaluation.sample import Sample
-from evaluation.scoring import cosines, f_score, weighted_mean
 
 NAME = "answer_correctness"
 VERSION = "1"

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluation.errors import EvaluationError, Reason
-from evaluation.judge import JudgeSession
+from evaluation.judging.replies import Grade, Question, Shape
+from evaluation.judging.session import JudgeSession
+from evaluation.metrics.scoring import answer_relevancy, cosines
 from evaluation.metrics.verdicts import raise_if_all_failed
-from evaluation.reply import Grade, Question, Shape
 from evaluation.result import MetricResult
 from evaluation.sample import Sample
-from evaluation.scoring import answer_relevancy, cosines
 
 NAME = "answer_relevancy"
 VERSION = "1"

@@ -9,7 +9,9 @@
 from functools import partial
 
 from evaluation.errors import EvaluationError, Reason
-from evaluation.judge import JudgeSession
+from evaluation.judging.replies import Judgement, Shape
+from evaluation.judging.session import JudgeSession
+from evaluation.metrics.scoring import average_precision
 from evaluation.metrics.verdicts import (
     MISSING,
     Ruling,
@@ -19,10 +21,8 @@ from evaluation.metrics.verdicts import (
     over_windows,
     raise_if_all_failed,
 )
-from evaluation.reply import Judgement, Shape
 from evaluation.result import MetricResult
 from evaluation.sample import Sample
-from evaluation.scoring import average_precision
 from evaluation.settings import Depth
 
 NAME = "context_precision"

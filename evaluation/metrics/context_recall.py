@@ -6,13 +6,13 @@
 """
 
 from evaluation.errors import EvaluationError, Reason
-from evaluation.judge import JudgeSession, split_windows
+from evaluation.judging.replies import Part, Reply, Shape, UnjudgedPart
+from evaluation.judging.session import JudgeSession, split_windows
+from evaluation.metrics.scoring import share_true
 from evaluation.metrics.statements import reference_statements
 from evaluation.metrics.verdicts import BATCH, Ruling, judge_statements, listed, outcome
-from evaluation.reply import Part, Reply, Shape, UnjudgedPart
 from evaluation.result import MetricResult
 from evaluation.sample import Sample
-from evaluation.scoring import share_true
 from evaluation.settings import Depth
 
 NAME = "context_recall"

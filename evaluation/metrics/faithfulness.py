@@ -9,12 +9,12 @@ No statements: not applicable. No contexts: 0.0 when there is any statement.
 """
 
 from evaluation.errors import EvaluationError, Reason
-from evaluation.judge import JudgeSession
+from evaluation.judging.session import JudgeSession
+from evaluation.metrics.scoring import share_true
 from evaluation.metrics.statements import answer_statements
 from evaluation.metrics.verdicts import BATCH, Ruling, judge_statements, listed, outcome
 from evaluation.result import MetricResult
 from evaluation.sample import Sample
-from evaluation.scoring import share_true
 from evaluation.settings import Depth
 
 NAME = "faithfulness"

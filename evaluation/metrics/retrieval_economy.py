@@ -4,10 +4,10 @@ from collections.abc import Callable
 from types import ModuleType
 
 from evaluation.errors import EvaluationError
-from evaluation.judge import JudgeSession
+from evaluation.judging.replies import JudgementOf, Shape
+from evaluation.judging.session import JudgeSession
 from evaluation.metrics import context_precision, context_recall
 from evaluation.metrics.verdicts import MISSING, Ruling, ask_by_id
-from evaluation.reply import JudgementOf, Shape
 from evaluation.result import MetricResult
 from evaluation.sample import Sample
 

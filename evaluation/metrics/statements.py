@@ -1,8 +1,8 @@
 """Splitting a text into statements, which several metrics begin with."""
 
 from evaluation.errors import EvaluationError, Reason
-from evaluation.judge import JudgeSession
-from evaluation.reply import Shape, Statement
+from evaluation.judging.replies import Shape, Statement
+from evaluation.judging.session import JudgeSession
 
 STATEMENTS = Shape(Statement, "statements", bare=True)
 # The statements of a text are about as long as the text, and a judge's reply is shorter than what it can read.

@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from evaluation.errors import EvaluationError, Reason
-from evaluation.judge import JudgeSession
-from evaluation.reply import JudgementOf, Shape
+from evaluation.judging.replies import JudgementOf, Shape
+from evaluation.judging.session import JudgeSession
 from evaluation.result import MetricResult
 
 # More statements in one call than this, and judges begin to skip ids and to run out of output tokens.

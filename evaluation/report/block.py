@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from evaluation.diagnosis import Finding
+from evaluation.metrics.scoring import reaches
 from evaluation.report.escape import escape
 from evaluation.report.markdown import (
     FAIR,
@@ -19,7 +20,6 @@ from evaluation.report.markdown import (
 from evaluation.report.numbers import money, score_text
 from evaluation.result import MetricResult
 from evaluation.scorecard import Scorecard
-from evaluation.scoring import reaches
 from evaluation.texts import Texts
 
 REASON_CHARACTERS = 80

@@ -1,8 +1,8 @@
 """The outcome of a reference lookup as one line."""
 
 from evaluation.errors import EvaluationError
-from evaluation.golden import Table
-from evaluation.matching import Match
+from evaluation.golden.matching import Match
+from evaluation.golden.table import Table
 from evaluation.report.escape import escape
 from evaluation.report.markdown import QUOTE_CHARACTERS, reason_sentence
 from evaluation.report.numbers import score_text

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
-from evaluation.batch.records import RowRecord
-from evaluation.batch.report_data import RunReport
 from evaluation.report.escape import one_line
 from evaluation.report.run_words import price
+from evaluation.runs.records import RowRecord
+from evaluation.runs.summary import RunReport
 from evaluation.texts import Texts
 
 NAME_CHARACTERS = 80

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from evaluation.batch.report_data import RunReport
-from evaluation.batch.statistics import MetricStatistics
 from evaluation.report.block import mark_of
 from evaluation.report.escape import escape
 from evaluation.report.numbers import difference_text, interval_text, score_against, score_text
 from evaluation.report.run_words import compared, counts, first_step, price, progress, remarks, sentences_of, verdict
+from evaluation.runs.statistics import MetricStatistics
+from evaluation.runs.summary import RunReport
 from evaluation.texts import Texts
 
 NAME_CHARACTERS = 60

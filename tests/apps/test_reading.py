@@ -10,8 +10,8 @@ from devhost.apps import AppCall, FlowApp, PlayedApp, agent, chatbot
 from devhost.chatflow import Chatflow
 from devhost.dify_side import ModelServer
 from devhost.knowledge import KnowledgeBase
-from evaluation.batch.app_events import AppAnswer, read_events
 from evaluation.errors import EvaluationError
+from evaluation.runs.app_events import AppAnswer, read_events
 from tests.apps.support import (
     Document,
     bot_answer,

@@ -12,8 +12,8 @@ from dify_plugin.file.entities import FileType
 from dify_plugin.file.file import File
 
 from bridge.edge import EvaluatorTool
-from tests.evaluation.batch.fakes import MemoryValues
 from tests.evaluation.fakes import ScriptedJudge, parts, questions, statements, verdicts
+from tests.evaluation.runs.fakes import MemoryValues
 
 ROOT = Path(__file__).parents[2]
 MODEL = {"provider": "p", "model": "judge-1", "mode": "chat", "completion_params": {}}

@@ -10,8 +10,8 @@ import pytest
 from dify_plugin.config.logger_format import plugin_logger_handler
 from dify_plugin.entities.tool import ToolRuntime
 
+from bridge.dify.messages import sendable
 from bridge.edge import EvaluatorTool, Output, OutputFile, is_true, language_of
-from bridge.sendable import sendable
 from evaluation.errors import EvaluationError, Reason
 from evaluation.texts import Texts
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from evaluation.languages import LANGUAGES, Language
-from evaluation.report.html import render_html
+from evaluation.report.page import render_html
 from evaluation.texts import load_texts
 from tests.browser.browser import Browser
-from tests.evaluation.runs import failed, report_of, sample_run
-from tests.evaluation.test_html import hostile_run
+from tests.evaluation.report.test_page import hostile_run
+from tests.evaluation.sample_runs import failed, report_of, sample_run
 
 WIDTHS = (390, 1200)
 # Elements that reach out of the window, also where the page itself does not scroll.

@@ -20,7 +20,7 @@ from devhost.demo.show import Waiting, fitting, framed
 from devhost.demo.table import REPORT_FOLDER, TABLE, evaluate_table
 from devhost.dify_side import ModelServer
 from devhost.knowledge import KnowledgeBase
-from evaluation.golden import read_table
+from evaluation.golden.table import read_table
 from tests.model_server import Hang, HttpError, Request, ScriptedModelServer
 from tests.tools.support import data_of
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from evaluation.errors import JudgeError, Reason
-from evaluation.judge import Charge, Clock, JudgeSession
+from evaluation.judging.session import Charge, Clock, JudgeSession
 from evaluation.sample import Sample, read_contexts
 
 Reply = str | dict[str, Any] | Exception

@@ -7,9 +7,9 @@ import pytest
 
 from evaluation.diagnosis import diagnose, rules
 from evaluation.errors import EvaluationError, Reason
+from evaluation.metrics.documents import DocumentScores
 from evaluation.report.block import sentence_of
 from evaluation.result import MetricResult
-from evaluation.retrieval import DocumentScores
 from evaluation.texts import load_texts
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from devhost.dify_side import ModelServer
 from devhost.files import HostedFiles
 from devhost.flow_nodes import declared_tools
 from devhost.knowledge import KnowledgeBase
-from evaluation.table_files import MAX_FILE_BYTES
+from evaluation.golden.files import MAX_FILE_BYTES
 from tests.apps.support import chatflow, documents, question, rows, script, table
 from tests.model_server import ScriptedModelServer
 from tests.workflows.dsl import ancestors, checklist, data_by_id, graph_of, outputs_of, references

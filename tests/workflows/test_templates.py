@@ -15,7 +15,7 @@ from devhost import templates
 from devhost.chatflow import choose
 from devhost.flow_nodes import declared_tools
 from devhost.knowledge import KnowledgeBase
-from evaluation.golden import Row, read_table
+from evaluation.golden.table import Row, read_table
 from tests.workflows.dsl import (
     SYSTEM_VARIABLES,
     TOOL_OUTPUTS,

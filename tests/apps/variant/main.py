@@ -2,10 +2,10 @@
 
 from dify_plugin import DifyPluginEnv, Plugin
 
-from bridge import app_tool
-from evaluation.batch import runner
+from bridge import app
+from evaluation.runs import runner
 
-app_tool.SHORTEST_SECONDS = 1
+app.SHORTEST_SECONDS = 1
 runner.APP_SECONDS = 3.0
 runner.SPARE_SECONDS = 0.2
 

@@ -6,7 +6,7 @@ import sys
 from dify_plugin import DifyPluginEnv, Plugin
 
 from evaluation import metrics
-from evaluation.judge import JudgeSession
+from evaluation.judging.session import JudgeSession
 
 PLANTED = "planted-secret-4711"
 

@@ -1,0 +1,243 @@
+"""The tool for a whole question list against any app."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from dify_plugin.file.file import File
+
+from bridge.call import open_session, read_options
+from bridge.dify.apps import asker, read_app
+from bridge.edge import EvaluatorTool, Output, OutputFile, is_true
+from bridge.scorecard import read_thresholds
+from evaluation.errors import EvaluationError, Reason, whereabouts
+from evaluation.golden.files import MAX_FILE_BYTES, read_table_file
+from evaluation.golden.table import MAX_TABLE_CHARACTERS, Row, Table, read_table
+from evaluation.languages import Language, choose_language
+from evaluation.report.block import failure_line
+from evaluation.report.markdown import reason_sentence
+from evaluation.result import Status, bounded, status_of
+from evaluation.runs.records import RunSettings
+from evaluation.runs.run import RunRequest, run
+from evaluation.runs.summary import RunReport
+from evaluation.sample import MAX_TEXT_CHARACTERS, read_text
+from evaluation.scorecard import read_metrics
+from evaluation.settings import read_count, read_number
+from evaluation.texts import Texts, load_texts
+
+logger = logging.getLogger("rag_evaluator")
+
+MAX_ROWS = 2000
+MAX_CONCURRENCY = 16
+MAX_REPEAT = 10
+MAX_KEPT_RUNS = 1000
+DEFAULT_SECONDS, SHORTEST_SECONDS, LONGEST_SECONDS = 240, 20, 540
+DEFAULT_NAME = "default"
+
+
+class AppTool(EvaluatorTool):
+    """Reads the table, runs as many rows as time allows, and gives the summary with the report as files."""
+
+    def run(self, parameters: Mapping[str, Any], texts: Texts) -> Output:
+        app_id, inputs = read_app(parameters.get("app"), self.session.app_id)
+        table = read_rows(parameters)
+        if parameters.get("language") in {None, "", "auto"}:
+            texts = load_texts(_language_of(table))
+        try:
+            return self._evaluate(parameters, table, app_id, inputs, texts)
+        except EvaluationError as error:
+            # In the language of the table: of a file's nothing was known before.
+            return self.failed(error, texts)
+
+    def _evaluate(
+        self, parameters: Mapping[str, Any], table: Table, app_id: str, inputs: Mapping[str, Any], texts: Texts
+    ) -> Output:
+        metrics = read_metrics(parameters.get("metrics"))
+        session = open_session(self.session, parameters, texts.language)
+        if not session.judge.name:
+            raise EvaluationError(Reason.MODEL_NOT_SELECTED, field="model")
+        options = read_options(parameters)
+        settings = RunSettings(
+            app_id,
+            session.judge.name,
+            session.embedder.name if session.embedder else "",
+            metrics,
+            options["depth"],
+            session.votes,
+            texts.language,
+            {name: value for name, value in read_thresholds(parameters).items() if name in metrics},
+            read_count(parameters.get("repeat"), "repeat", 1, MAX_REPEAT),
+            options["question_count"],
+        )
+        request = read_request(parameters, table.rows, settings, options)
+        ask = asker(self.session.app, app_id, inputs)
+        report, error = run(request, self.session.storage, ask, session.judge, session.embedder)
+        return _output(report, table, texts, error)
+
+    def failed(self, error: EvaluationError, texts: Texts) -> Output:
+        summary = failure_line(reason_sentence(error.reason, error.values, texts), texts)
+        return Output(f"- {summary}", _variables(None, None, error, summary))
+
+
+def read_request(
+    parameters: Mapping[str, Any], rows: Sequence[Row], settings: RunSettings, options: Mapping[str, Any]
+) -> RunRequest:
+    """What the call asks for.
+
+    Raises:
+        EvaluationError: invalid_setting.
+    """
+    seconds = read_number(parameters.get("time_limit"), "time_limit", SHORTEST_SECONDS, LONGEST_SECONDS)
+    kept = read_number(parameters.get("keep_runs"), "keep_runs", 1, MAX_KEPT_RUNS)
+    return RunRequest(
+        read_text(parameters.get("run_name"), "run_name") or DEFAULT_NAME,
+        rows,
+        settings,
+        options,
+        concurrency=read_count(parameters.get("concurrency"), "concurrency", 4, MAX_CONCURRENCY),
+        seconds=seconds or DEFAULT_SECONDS,
+        fresh=is_true(parameters.get("fresh")),
+        compare_with=read_text(parameters.get("compare_with"), "compare_with"),
+        keep_runs=int(kept) if kept else None,
+    )
+
+
+def read_rows(parameters: Mapping[str, Any]) -> Table:
+    """The rows of the pasted table and of the files, in this order; the first `max_rows` of them.
+
+    Files are read before anything else is called: their addresses expire.
+
+    Raises:
+        EvaluationError: no_table, table_unreadable, file_too_large, file_unreachable, too_many_rows, input_too_long
+            for the texts of a row, and what reading a text may give.
+    """
+    files = [file for file in _as_list(parameters.get("golden_file")) if isinstance(file, File)]
+    tables = [_read_file(file) for file in files]
+    pasted = read_text(parameters.get("golden"), "golden", MAX_TABLE_CHARACTERS, strip=False)
+    if pasted.strip() or not files:
+        tables.insert(0, read_table(pasted))
+    rows = tuple(row for table in tables for row in table.rows)
+    most = read_number(parameters.get("max_rows"), "max_rows", 1, MAX_ROWS)
+    if most is None and len(rows) > MAX_ROWS:
+        raise EvaluationError(Reason.TOO_MANY_ROWS, rows=len(rows), limit=MAX_ROWS)
+    rows = rows[: int(most)] if most else rows
+    for row in rows:
+        _check_length(row)
+    return Table(rows, sum(table.unreadable for table in tables))
+
+
+def _language_of(table: Table) -> Language:
+    """That of the questions together: a first one such as "VPN?" has none of its own."""
+    first = table.rows[:20]
+    return choose_language(None, " ".join(row.question for row in first), " ".join(row.reference for row in first))
+
+
+def _check_length(row: Row) -> None:
+    """Told before anything is asked; a row this long would not go through a plugin's lines either."""
+    texts = {"question": row.question, "reference": row.reference, "documents": row.documents}
+    sizes = {name: len(text) for name, text in texts.items()} | {"golden": sum(map(len, row.others.values()))}
+    longest = max(sizes, key=lambda name: sizes[name])
+    if sum(sizes.values()) > MAX_TEXT_CHARACTERS:
+        raise EvaluationError(
+            Reason.INPUT_TOO_LONG, field=longest, characters=sum(sizes.values()), limit=MAX_TEXT_CHARACTERS
+        )
+
+
+def _read_file(file: File) -> Table:
+    name = file.filename or "file"
+    if file.size and file.size > MAX_FILE_BYTES:
+        sizes = {"size": file.size / 1e6, "limit": MAX_FILE_BYTES / 1e6}
+        raise EvaluationError(Reason.FILE_TOO_LARGE, file=name, **sizes)
+    try:
+        data = file.blob
+    except Exception as error:
+        raise EvaluationError(Reason.FILE_UNREACHABLE, file=name) from error
+    return read_table_file(name, data)
+
+
+def _as_list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _output(report: RunReport, table: Table, texts: Texts, error: EvaluationError | None) -> Output:
+    # What only reports need is loaded when there is one: it costs each start of the plugin time and memory.
+    from evaluation.report.run_summary import run_line, run_text  # noqa: PLC0415
+
+    text, summary = run_text(report, texts), run_line(report, texts)
+    files, left_out = _files(report, texts) if report.done else ([], [])
+    remarks = [reason_sentence(error.reason, error.values, texts)] if error else []
+    if table.unreadable:
+        remarks.append(texts.get("lookup.rows_unreadable", count=table.unreadable))
+    remarks += [texts.get("report.file_left_out", ending=ending) for ending in left_out]
+    for remark in remarks:
+        summary = texts.aside(summary, remark)
+    text = "".join(f"> ⚠️ {remark}\n\n" for remark in remarks) + text
+    return Output(text, _variables(report, table, error, summary), files)
+
+
+def _files(report: RunReport, texts: Texts) -> tuple[list[OutputFile], list[str]]:
+    """The report as a page and as a spreadsheet, and the endings of those that could not be made."""
+    from evaluation.report.page import render_html  # noqa: PLC0415
+    from evaluation.report.spreadsheet import render_xlsx  # noqa: PLC0415
+
+    xlsx = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+    renderers: list[tuple[str, str, Callable[[], bytes]]] = [
+        ("html", "text/html", lambda: render_html(report, texts).encode(errors="replace")),
+        ("xlsx", xlsx, lambda: render_xlsx(report, texts)),
+    ]
+    stem = "".join(char if char.isalnum() or char in "-_" else "_" for char in report.name)[:60]
+    files, left_out = [], []
+    for ending, mime_type, render in renderers:
+        try:
+            files.append(OutputFile(f"{stem}-{report.number}.{ending}", mime_type, render()))
+        except Exception:
+            # The scores are outputs too.
+            logger.exception("the %s report failed unexpectedly: %s", ending, whereabouts())
+            left_out.append(ending)
+    return files, left_out
+
+
+def _variables(
+    report: RunReport | None, table: Table | None, error: EvaluationError | None, summary: str
+) -> dict[str, Any]:
+    statistics = {name: asdict(entry) for name, entry in report.statistics.items()} if report else {}
+    details = {
+        "run": {"name": report.name, "number": report.number, "started_at": report.started_at} if report else None,
+        "settings": asdict(report.settings) if report else None,
+        "statistics": statistics,
+        "categories": _plain(report.categories) if report else {},
+        "comparison": asdict(report.comparison) if report and report.comparison else None,
+        "compared_with": report.compared_with if report else "",
+        "findings": [{"name": n, "settings": list(s), "rows": c} for n, s, c in report.findings] if report else [],
+        "failed_rows": report.failed_rows if report else 0,
+        "reused_rows": report.reused_rows if report else 0,
+        "rows_unreadable": table.unreadable if table else 0,
+        "usage": dict(report.usage) if report else {},
+    }
+    return {
+        "scores": {name: entry["mean"] for name, entry in statistics.items()},
+        "status": _status(report, error) if report else status_of(error),
+        "reason": error.reason.value if error else "",
+        "passed": report.passed if report and report.finished else None,
+        "finished": bool(report and report.finished),
+        "done": report.done if report else 0,
+        "total": report.total if report else 0,
+        "summary": summary,
+        "details": bounded(details),
+    }
+
+
+def _status(report: RunReport, error: EvaluationError | None) -> Status:
+    troubled = any(report.troubled(record) for record in report.records)
+    scored = any(entry.scored for entry in report.statistics.values())
+    if report.finished and not troubled and error is None:
+        return "scored" if scored else "not_applicable"
+    # Rows that are merely not run yet have not failed.
+    return "partial" if scored or not (troubled or error) else "failed"
+
+
+def _plain(categories: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    return {
+        category: {name: asdict(entry) for name, entry in metrics.items()} for category, metrics in categories.items()
+    }

@@ -1,0 +1,392 @@
+"""Asking a judge: a prompt and data in, a reply of the right shape out, within a time budget."""
+
+import json
+import random
+import threading
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+from evaluation.errors import TRANSIENT, EvaluationError, JudgeError, Reason
+from evaluation.judging.prompts import load_prompt, user_message
+from evaluation.judging.replies import Item, Reply, Shape, read_reply
+from evaluation.languages import Language
+from evaluation.texts import Texts, is_refusal, load_texts
+
+PARALLEL_CALLS = 8
+TRIES = 4
+# A provider may ask for a longer wait than a chat can bear; a later try would come too late anyway.
+LONGEST_WAIT_SECONDS = 30.0
+# How much of a wrong reply is shown to the judge when it is asked again.
+SHOWN_CHARACTERS = 300
+# Chunks are judged together up to this size; most judges read several times as much, local ones are halved to fit.
+WINDOW_CHARACTERS = 40_000
+EMBEDDING_BATCH = 50
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What one model call cost. `price` is in `currency`; 0 when the provider names none."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    price: float = 0.0
+    currency: str = ""
+
+
+class Judge(Protocol):
+    """A chat model. `name` is shown to users."""
+
+    name: str
+
+    def complete(self, system: str, user: str) -> tuple[str, Charge]:
+        """The model's reply to a system and a user message, whole.
+
+        Raises:
+            JudgeError: with the reason code of what went wrong.
+        """
+        ...
+
+
+class Embedder(Protocol):
+    """An embedding model. `name` is shown to users."""
+
+    name: str
+
+    def embed(self, texts: Sequence[str]) -> tuple[list[list[float]], Charge]:
+        """One vector per text, in order.
+
+        Raises:
+            JudgeError: with the reason code of what went wrong.
+        """
+        ...
+
+
+class Places(Protocol):
+    """A limit of calls at the same time, such as a threading.Semaphore."""
+
+    def acquire(self, *, timeout: float) -> bool:
+        """Whether there was a place within the seconds."""
+        ...
+
+    def release(self) -> None:
+        """Gives it back."""
+        ...
+
+
+class Clock:
+    """Time for the budget and the waits between tries, replaceable in tests."""
+
+    def now(self) -> float:
+        """Seconds, monotonic."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait that long."""
+        time.sleep(seconds)
+
+
+@dataclass
+class Usage:
+    """What the calls of one evaluation cost together; safe to add to from several threads."""
+
+    judge_calls: int = 0
+    embedding_calls: int = 0
+    retries: int = 0
+    prompt_characters: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    prices: dict[str, float] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def add(self, charge: Charge) -> None:
+        """Adds what a call cost."""
+        with self._lock:
+            self.prompt_tokens += charge.prompt_tokens
+            self.completion_tokens += charge.completion_tokens
+            if charge.price:
+                self.prices[charge.currency] = self.prices.get(charge.currency, 0.0) + charge.price
+
+    def count(self, **counters: int) -> None:
+        """Adds to the counters named."""
+        with self._lock:
+            for name, number in counters.items():
+                setattr(self, name, getattr(self, name) + number)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain numbers: calls, tokens, price in `currency` (the dearest one; others under other_prices)."""
+        with self._lock:
+            ranked = sorted(self.prices.items(), key=lambda item: -item[1])
+            return {
+                "judge_calls": self.judge_calls,
+                "embedding_calls": self.embedding_calls,
+                "retries": self.retries,
+                "prompt_characters": self.prompt_characters,
+                "prompt_tokens": self.prompt_tokens,
+                "completion_tokens": self.completion_tokens,
+                "total_tokens": self.prompt_tokens + self.completion_tokens,
+                "price": ranked[0][1] if ranked else 0.0,
+                "currency": ranked[0][0] if ranked else "",
+                "other_prices": dict(ranked[1:]),
+            }
+
+
+class JudgeSession:
+    """One judge (and perhaps an embedding model) asked for one tool call.
+
+    Holds what all its questions share: the language, the time budget, the limit of parallel calls, the usage.
+
+    Args:
+        judge: the chat model.
+        embedder: the embedding model, or None.
+        language: of prompts and results.
+        budget: seconds that all calls together may take. A call that does not come back by then is left behind.
+        votes: how often each verdict step is repeated; the majority counts.
+        window_characters: how many characters of chunks go into one call.
+        places: for calls at the same time, 8 by default; sessions that share them share the limit.
+    """
+
+    def __init__(
+        self,
+        judge: Judge,
+        embedder: Embedder | None,
+        language: Language,
+        *,
+        budget: float = 200.0,
+        votes: int = 1,
+        window_characters: int = WINDOW_CHARACTERS,
+        clock: Clock | None = None,
+        places: Places | None = None,
+    ) -> None:
+        self.judge = judge
+        self.embedder = embedder
+        self.language = language
+        self.votes = votes
+        self.window_characters = window_characters
+        self.usage = Usage()
+        self.prompts_used: dict[str, int] = {}
+        self._clock = clock or Clock()
+        self._deadline = self._clock.now() + budget
+        self._places: Places = places or threading.Semaphore(PARALLEL_CALLS)
+        self._shared: dict[Hashable, Future[Any]] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def texts(self) -> Texts:
+        """The sentences in the session's language."""
+        return load_texts(self.language)
+
+    def ask[T: Item](self, prompt: str, data: Mapping[str, object], shape: Shape[T]) -> Reply[T]:
+        """The judge's reply to a prompt about the data.
+
+        A reply without the right shape is asked for once more, with what was wrong. So is one that was cut off, unless
+        its elements have ids: then the caller asks for the missing ones alone.
+
+        Raises:
+            EvaluationError: judge_unparseable or judge_refused after the second try, or why the call failed.
+        """
+        return self.ask_for(prompt, data, (shape,))[0]
+
+    def ask_for(self, prompt: str, data: Mapping[str, object], shapes: Sequence[Shape[Any]]) -> list[Reply[Any]]:
+        """As `ask`, for a reply that holds several lists: one Reply per shape, in their order."""
+        loaded = load_prompt(prompt, self.language)
+        self.prompts_used[prompt] = loaded.version
+        message = user_message(data)
+        text = self._complete(loaded.system, message)
+        first = _read_all(text.replace(loaded.form, ""), shapes)
+        if first and not any(_must_be_whole(reply, shape) for reply, shape in zip(first, shapes, strict=True)):
+            return first
+        note = self.texts.get("ask_again.cut" if first else "ask_again.shape")
+        shown = json.dumps(text[:SHOWN_CHARACTERS], ensure_ascii=False)
+        second: list[Reply[Any]] = []
+        try:
+            text = self._complete(loaded.system, f"{message}\n\n{note} {shown}")
+            second = _read_all(text.replace(loaded.form, ""), shapes)
+        except EvaluationError:
+            if not first:
+                raise
+        if not first and not second:
+            raise JudgeError(Reason.JUDGE_REFUSED if is_refusal(text) else Reason.JUDGE_UNPARSEABLE)
+        if not second or (any(reply.cut for reply in second) and _length(second) < _length(first)):
+            return first
+        return second
+
+    def once[R](self, key: Hashable, call: Callable[[], R]) -> R:
+        """What the call gives; metrics that need the same in one session share a single call, and its error."""
+        with self._lock:
+            future = self._shared.get(key)
+            mine = future is None
+            if future is None:
+                future = self._shared[key] = Future()
+        if mine:
+            try:
+                future.set_result(call())
+            except BaseException as error:  # noqa: BLE001 - raised again below, for each that waits
+                future.set_exception(error)
+        result: R = future.result()
+        return result
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """One vector per text.
+
+        Raises:
+            EvaluationError: embedding_invalid when the model gives another number of vectors, or why the call failed.
+        """
+        embedder = self.embedder
+        if embedder is None:
+            raise EvaluationError(Reason.MODEL_NOT_SELECTED, field="embedding_model")
+
+        def embed_batch(batch: Sequence[str]) -> list[list[float]]:
+            self.usage.count(embedding_calls=1)
+            vectors = self._with_retries(lambda: embedder.embed(batch))
+            if len(vectors) != len(batch):
+                raise EvaluationError(Reason.EMBEDDING_INVALID)
+            return vectors
+
+        batches = [texts[start : start + EMBEDDING_BATCH] for start in range(0, len(texts), EMBEDDING_BATCH)]
+        vectors: list[list[float]] = []
+        for outcome in self.gather([partial(embed_batch, batch) for batch in batches]):
+            if isinstance(outcome, EvaluationError):
+                raise outcome
+            vectors += outcome
+        return vectors
+
+    def _complete(self, system: str, user: str) -> str:
+        self.usage.count(judge_calls=1, prompt_characters=len(system) + len(user))
+        return self._with_retries(lambda: self.judge.complete(system, user))
+
+    def _with_retries[R](self, call: Callable[[], tuple[R, Charge]]) -> R:
+        """The call's result; a passing failure is tried again after a wait that doubles, with jitter."""
+        attempt = 1
+        while True:
+            try:
+                result, charge = self._bounded(call)
+            except JudgeError as error:
+                wait = error.retry_after if error.retry_after is not None else 2.0 ** (attempt - 1)
+                wait = min(wait, LONGEST_WAIT_SECONDS) * random.uniform(1.0, 1.3)
+                if error.reason not in TRANSIENT or attempt == TRIES or wait >= self.seconds_left():
+                    raise
+                self.usage.count(retries=1)
+                self._clock.sleep(wait)
+                attempt += 1
+            else:
+                self.usage.add(charge)
+                return result
+
+    def seconds_left(self) -> float:
+        """What is left of the budget, never below 0."""
+        return max(0.0, self._deadline - self._clock.now())
+
+    def _bounded[R](self, call: Callable[[], R]) -> R:
+        """The call's result; `timeout` when the budget ends first. Then its thread is left behind, not joined."""
+        if not self._places.acquire(timeout=self.seconds_left()) or self.seconds_left() <= 0:
+            raise JudgeError(Reason.TIMEOUT)
+
+        def run() -> R:
+            try:
+                return call()
+            finally:
+                self._places.release()
+
+        try:
+            return spawn(run).result(timeout=self.seconds_left())
+        except FutureTimeout:
+            raise JudgeError(Reason.TIMEOUT) from None
+
+    def gather[R](self, calls: Sequence[Callable[[], R]]) -> list[R | EvaluationError]:
+        """Runs the calls at the same time; a failing one gives its error in its place.
+
+        Each call is bounded by the session's budget through `ask` and `embed`, so this returns too.
+        """
+        if len(calls) == 1:
+            return [_outcome(calls[0])]
+        futures = [spawn(partial(_outcome, call)) for call in calls]
+        return [future.result() for future in futures]
+
+    def over_windows[R](
+        self, pieces: Sequence[str], call: Callable[[list[str]], R], size: int | None = None
+    ) -> list[R | EvaluationError]:
+        """Calls for as many pieces at a time as the judge can read, all windows at once.
+
+        When a call fails because it is too long, everything is asked again with windows of half the size, once.
+
+        Args:
+            pieces: texts in order; one longer than a window is split.
+            call: takes the pieces of one window.
+            size: characters of a window, where less than the session's.
+        """
+        windows = split_windows(pieces, min(size or self.window_characters, self.window_characters))
+        outcomes = self.gather([partial(call, window) for window in windows])
+        if any(
+            isinstance(outcome, EvaluationError) and outcome.reason == Reason.CONTEXT_TOO_LONG for outcome in outcomes
+        ):
+            longest = max(sum(map(len, window)) for window in windows)
+            windows = split_windows(pieces, max(1, -(-longest // 2)))
+            outcomes = self.gather([partial(call, window) for window in windows])
+        return outcomes
+
+
+def _read_all(text: str, shapes: Sequence[Shape[Any]]) -> list[Reply[Any]]:
+    """One reply per shape, [] when one of them is not there."""
+    replies = [read_reply(text, shape, wrapped=len(shapes) > 1) for shape in shapes]
+    return [reply for reply in replies if reply is not None] if None not in replies else []
+
+
+def _must_be_whole(reply: Reply[Any], shape: Shape[Any]) -> bool:
+    return reply.cut and not (reply.items and (not shape.key or "id" in shape.item.model_fields))
+
+
+def _length(replies: Sequence[Reply[Any]]) -> int:
+    return sum(len(reply.items) for reply in replies)
+
+
+def _outcome[R](call: Callable[[], R]) -> R | EvaluationError:
+    try:
+        return call()
+    except EvaluationError as error:
+        return error
+
+
+def spawn[R](call: Callable[[], R]) -> "Future[R]":
+    """Runs the call in a thread that nobody waits for when the process ends."""
+    future: Future[R] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - it is raised again where the result is read
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
+
+
+def split_windows(pieces: Sequence[str], size: int) -> list[list[str]]:
+    """Pieces in order, grouped so that no group is longer than `size` characters.
+
+    A piece that is longer by itself is split, at the end of a line or sentence where there is one in its second half.
+    """
+    windows: list[list[str]] = [[]]
+    room = size
+    for piece in pieces:
+        for part in split_text(piece, size):
+            if len(part) > room and windows[-1]:
+                windows.append([])
+                room = size
+            windows[-1].append(part)
+            room -= len(part)
+    return windows
+
+
+def split_text(text: str, size: int) -> list[str]:
+    """The text in parts of at most `size` characters, which joined give the text again."""
+    parts = []
+    while len(text) > size:
+        cut = max(text.rfind(mark, size // 2, size) for mark in ("\n", "。", ". ", "．", "！", "？")) + 1
+        parts.append(text[: cut or size])
+        text = text[cut or size :]
+    return [*parts, text] if text or not parts else parts

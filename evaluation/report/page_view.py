@@ -1,0 +1,247 @@
+"""What the page of a run shows, as plain values for its template."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from evaluation.languages import Language
+from evaluation.report.escape import one_line
+from evaluation.report.markdown import capitalized
+from evaluation.report.numbers import difference_text, interval_text, score_against, score_text
+from evaluation.report.page_rows import (
+    NAME_CHARACTERS,
+    QUESTION_CHARACTERS,
+    Limits,
+    View,
+    failures_of,
+    label_of,
+    row_of,
+)
+from evaluation.report.run_making import making, time_text
+from evaluation.report.run_rows import level
+from evaluation.report.run_words import (
+    FEW_ROWS,
+    compared,
+    counts,
+    not_compared,
+    progress,
+    remarks,
+    verdict,
+)
+from evaluation.runs.statistics import Difference, MetricStatistics
+from evaluation.runs.summary import RunReport
+from evaluation.texts import Texts
+
+MOST_FINDINGS = 3
+MOST_CATEGORIES = 30
+MOST_ROW_LINKS = 12
+# The smallest range of the pictures of differences to either side, so that a tiny difference looks tiny.
+LEAST_RANGE = 0.1
+LANGUAGE_TAGS: Mapping[Language, str] = {"ja": "ja", "en": "en", "zh": "zh-Hans"}
+
+
+def page_of(report: RunReport, texts: Texts, limits: Limits) -> View:
+    """All values of the template."""
+    report = replace(
+        report,
+        name=one_line(report.name, NAME_CHARACTERS),
+        app_name=one_line(report.app_name, NAME_CHARACTERS),
+        compared_with=one_line(report.compared_with, NAME_CHARACTERS),
+    )
+    scored = [record for record in report.worst if any(record.score(name) is not None for name in record.metrics)]
+    shown = scored[: limits.rows]
+    anchors = {record.key for record in shown}
+    return {
+        "lang": LANGUAGE_TAGS[texts.language],
+        "name": report.name,
+        "number": report.number,
+        # An id tells nobody anything at the top of the page.
+        "app": report.app_name if report.app_name != report.settings.app_id else "",
+        "started": time_text(report.started_at),
+        "total": report.total,
+        "before": report.compared_with,
+        "verdict": _verdict(report, texts),
+        "findings": [_finding(report, found, anchors, texts) for found in report.findings[:MOST_FINDINGS]],
+        "metrics": [_metric(name, stats, report, texts) for name, stats in report.statistics.items()],
+        "few": any(0 < stats.scored < FEW_ROWS for stats in report.statistics.values()),
+        "comparison": _comparison(report, anchors, texts),
+        "categories": _categories(report, texts),
+        "rows": [row_of(record, report, texts, limits) for record in shown],
+        "scored": len(scored),
+        "failures": failures_of(report, texts),
+        "making": list(making(report, texts)),
+    }
+
+
+def _verdict(report: RunReport, texts: Texts) -> View:
+    tone = {True: "good", False: "bad", None: "plain"}[report.passed]
+    badges = []
+    if report.settings.thresholds and report.done:
+        name = {True: "badge_passed", False: "badge_not_passed", None: "badge_not_told"}[report.passed]
+        badges.append(texts.get(f"report.{name}"))
+    if not report.finished:
+        badges.append(texts.get("report.badge_unfinished", done=report.done, total=report.total))
+    said = remarks(report, texts)
+    lines = [*said[:1], compared(report, texts), *said[1:]]
+    if not report.finished:
+        lines.append(progress(report, texts))
+    if not report.settings.thresholds:
+        lines.append(texts.get("report.no_thresholds"))
+    return {
+        "tone": tone,
+        "badges": badges,
+        "sentence": verdict(report, texts),
+        "lines": [line for line in lines if line],
+        "shares": _shares(report),
+    }
+
+
+def _shares(report: RunReport) -> list[View]:
+    """The rows by how they ended, as parts of one bar."""
+    found = sum(bool(record.findings) for record in report.records)
+    troubled = sum(report.troubled(record) and not record.findings for record in report.records)
+    sound = len(report.sound)
+    numbers = {
+        "count_sound": ("good", sound),
+        "count_findings": ("bad", found),
+        "count_troubled": ("fair", troubled),
+        "count_not_applicable": ("open", report.done - sound - found - troubled),
+        "count_open": ("open", report.total - report.done),
+    }
+    return [
+        {"name": name, "tone": tone, "count": count, "percent": _percent(count / report.total)}
+        for name, (tone, count) in numbers.items()
+        if count
+    ]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f}%"
+
+
+def _finding(report: RunReport, found: tuple[str, tuple[str, ...], int], anchors: set[str], texts: Texts) -> View:
+    name, settings, count = found
+    steps = [texts.get(f"settings_to_try.{setting}") for setting in settings]
+    rows = [record for record in report.worst if record.findings and record.findings[0]["name"] == name]
+    return {
+        "step": capitalized(steps[0]),
+        "others": [capitalized(step) for step in steps[1:]],
+        "cause": texts.get(f"diagnosis.{name}"),
+        "share": texts.get("report.share", count=count, of=report.done),
+        "rows": [label_of(record, report, anchors) for record in rows[:MOST_ROW_LINKS]],
+        "more": max(0, len(rows) - MOST_ROW_LINKS),
+    }
+
+
+def _metric(name: str, stats: MetricStatistics, report: RunReport, texts: Texts) -> View:
+    threshold = report.settings.thresholds.get(name)
+    view: View = {
+        "name": texts.get(f"metrics.{name}"),
+        "what": texts.get(f"report.what.{name}"),
+        "counts": counts(stats, texts) + ([texts.get("report.one")] if stats.scored == 1 else []),
+        "mean": None,
+        "threshold": None if threshold is None else score_text(threshold),
+        "limit_at": None if threshold is None else _percent(threshold),
+    }
+    if stats.mean is None or stats.low is None or stats.high is None:
+        return view
+    interval = interval_text(stats.low, stats.high) if stats.scored > 1 else ""
+    return view | {
+        "mean": score_text(stats.mean) if threshold is None else score_against(stats.mean, threshold),
+        "interval": interval,
+        "tone": level(stats.mean, threshold),
+        "dot_at": _percent(stats.mean),
+        "band_at": _percent(stats.low),
+        "band_width": _percent(stats.high - stats.low),
+    }
+
+
+def _comparison(report: RunReport, anchors: set[str], texts: Texts) -> View | None:
+    if report.comparison is None:
+        return None
+    differences = report.comparison.differences
+    ends = [abs(end) for d in differences.values() for end in (d.low, d.high) if end is not None]
+    reach = max([LEAST_RANGE, *ends])
+    differing = [texts.get(f"report.{name}") for name in report.differing]
+    notes = not_compared(report.comparison, report.compared_with, texts)
+    if differing:
+        listed = texts.get("separator").join(differing)
+        notes.insert(0, texts.get("report.differing", before=report.compared_with, settings=listed))
+    return {
+        "differences": [_difference(name, difference, reach, texts) for name, difference in differences.items()],
+        "reach": difference_text(reach)[1:],
+        "notes": notes,
+        "any": bool(ends),
+        "changes": [
+            {
+                "label": _change_label(change.row, anchors),
+                "question": one_line(change.question, QUESTION_CHARACTERS),
+                "metric": texts.get(f"metrics.{change.metric}"),
+                "before": score_text(change.before),
+                "after": score_text(change.after),
+                "difference": difference_text(change.after - change.before),
+                "tone": "good" if change.after > change.before else "bad",
+            }
+            for change in report.comparison.changes
+        ],
+    }
+
+
+def _change_label(row: int, anchors: set[str]) -> View:
+    key = f"{row}-1"
+    return {"text": f"#{row}", "anchor": f"row-{key}" if key in anchors else ""}
+
+
+def _difference(name: str, difference: Difference, reach: float, texts: Texts) -> View:
+    view: View = {
+        "name": texts.get(f"metrics.{name}"),
+        "sign": texts.get(f"report.{difference.sign}"),
+        "tone": {"better": "good", "worse": "bad", "no_clear_difference": "plain"}[difference.sign],
+        "pairs": texts.get("report.pairs", count=difference.pairs),
+        "mean": None,
+    }
+    if difference.mean is None or difference.low is None or difference.high is None:
+        return view
+
+    def at(value: float) -> str:
+        return _percent((value + reach) / (2 * reach))
+
+    return view | {
+        "mean": difference_text(difference.mean),
+        "interval": interval_text(difference.low, difference.high, difference_text) if difference.pairs > 1 else "",
+        "dot_at": at(difference.mean),
+        "band_at": at(difference.low),
+        "band_width": _percent((difference.high - difference.low) / (2 * reach)),
+    }
+
+
+def _categories(report: RunReport, texts: Texts) -> View | None:
+    if not report.categories:
+        return None
+
+    def worst_first(item: tuple[str, Mapping[str, MetricStatistics]]) -> float:
+        means = [stats.mean for stats in item[1].values() if stats.mean is not None]
+        return sum(means) / len(means) if means else 2.0
+
+    ordered = sorted(report.categories.items(), key=worst_first)
+    return {
+        "rows": [
+            {
+                "name": one_line(category, NAME_CHARACTERS) or texts.get("report.no_category"),
+                "count": sum(record.category == category for record in report.records),
+                "cells": [_cell(name, stats, report, texts) for name, stats in of_metrics.items()],
+            }
+            for category, of_metrics in ordered[:MOST_CATEGORIES]
+        ],
+        "left": max(0, len(ordered) - MOST_CATEGORIES),
+    }
+
+
+def _cell(name: str, stats: MetricStatistics, report: RunReport, texts: Texts) -> View:
+    mean = stats.mean
+    return {
+        "metric": texts.get(f"metrics.{name}"),
+        "mean": None if mean is None else score_text(mean),
+        "width": None if mean is None else _percent(mean),
+        "tone": "plain" if mean is None else level(mean, report.settings.thresholds.get(name)),
+        "count": texts.get("report.count", count=stats.scored),
+    }

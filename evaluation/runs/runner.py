@@ -1,0 +1,268 @@
+"""Asking an app row after row and scoring its answers, within a time budget, keeping what was paid for."""
+
+import logging
+import random
+import statistics
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import wait
+from dataclasses import dataclass, replace
+from typing import Any
+
+from evaluation.errors import TRANSIENT, EvaluationError, JudgeError, Reason, whereabouts
+from evaluation.judging.session import LONGEST_WAIT_SECONDS, Clock, spawn
+from evaluation.runs.app_events import AppAnswer
+from evaluation.runs.records import RowRecord
+from evaluation.runs.store import LOCK_RENEWAL_SECONDS, RunStore
+
+logger = logging.getLogger(__name__)
+
+APP_TRIES = 5
+# An app that streams longer than this for one question, or than half of the call, has failed at it.
+APP_SECONDS = 120.0
+# Rows are only begun while there is time to finish one as long as the usual row, and this much.
+SPARE_SECONDS = 2.0
+SPARE_SHARE = 1.2
+# What is left of the budget when judging must end, to keep what it has given.
+KEEPING_SECONDS = 1.0
+# How often the clock is looked at.
+LOOKING_SECONDS = 0.2
+# What a finished row keeps of each chunk in memory; the whole is in the store.
+SHOWN_CHUNK_CHARACTERS = 1200
+# The same for every row: going on would only repeat it.
+_FATAL = frozenset({Reason.APP_NOT_FOUND, Reason.APP_NOT_PUBLISHED, Reason.APP_IS_SELF})
+_FATAL_JUDGE = frozenset({Reason.MODEL_UNAUTHORIZED, Reason.MODEL_NOT_FOUND, Reason.MODEL_NOT_SELECTED})
+
+Ask = Callable[[RowRecord], AppAnswer]
+Score = Callable[[RowRecord, float], None]
+
+
+@dataclass
+class RunOutcome:
+    """How a call ended.
+
+    Attributes:
+        error: what stopped it before its time: an app or a judge that can't be called at all, storage that is full.
+    """
+
+    error: EvaluationError | None = None
+
+
+class Runner:
+    """Runs the rows of one call.
+
+    Args:
+        store, number: where the rows are kept.
+        ask: gives the app's answer for a row; raises EvaluationError.
+        score: fills in a row's metrics within the seconds it is given; what fails is a metric that failed.
+        concurrency: rows at a time.
+        seconds: the budget of the call.
+    """
+
+    def __init__(
+        self,
+        store: RunStore,
+        number: int,
+        ask: Ask,
+        score: Score,
+        *,
+        concurrency: int,
+        seconds: float,
+        clock: Clock | None = None,
+    ) -> None:
+        self._store = store
+        self._number = number
+        self._ask = ask
+        self._score = score
+        self._concurrency = concurrency
+        self._clock = clock or Clock()
+        self._deadline = self._clock.now() + seconds
+        # A row that had this long and still did not end would not do so in another call either.
+        self._enough = min(APP_SECONDS, seconds / 2)
+        self._durations: list[float] = []
+        self._outcome = RunOutcome()
+        self._lock = threading.Lock()
+        self._idle = threading.Condition(self._lock)
+        self._stopped = self._left_behind = False
+        self._writing = 0
+
+    def run(self, records: Sequence[RowRecord]) -> RunOutcome:
+        """Takes each record that is not done as far as time allows; the records are changed in place.
+
+        Those that failed in an earlier call come last, so that they can't hold up the others. Rows in flight when time
+        is up are left behind: what they had kept by then is there at the next call, and nothing is changed any more.
+        """
+        unfinished = [record for record in records if record.state in {"open", "answered"}]
+        ended = [record for record in records if record.state in {"done", "failed"}]
+        again = [record for record in ended if record.state == "failed" or not record.judged]
+        waiting = iter([*unfinished, *again])
+        renewed = self._clock.now()
+        workers = [spawn(lambda: self._work(waiting)) for _ in range(self._concurrency)]
+        while not all(worker.done() for worker in workers) and self._left() > 0:
+            if self._clock.now() - renewed >= LOCK_RENEWAL_SECONDS:
+                renewed = self._clock.now()
+                spawn(lambda: self._keep(self._store.renew_lock))
+            wait(workers, timeout=min(LOOKING_SECONDS, max(0.01, self._left())))
+        with self._lock:
+            self._stopped = True
+            self._idle.wait_for(lambda: not self._writing, timeout=KEEPING_SECONDS)
+            self._left_behind = True
+        for worker in workers:
+            if worker.done():
+                worker.result()
+        return self._outcome
+
+    def _left(self) -> float:
+        return self._deadline - self._clock.now()
+
+    def _work(self, waiting: Iterator[RowRecord]) -> None:
+        while (record := self._next(waiting)) is not None:
+            started = self._clock.now()
+            try:
+                self._take(record)
+            except EvaluationError as error:
+                self._end_with(error)
+                return
+            except Exception:
+                logger.exception("row %s failed unexpectedly: %s", record.key, whereabouts())
+                self._publish(record, _failed(record, Reason.INTERNAL_ERROR))
+            self._durations.append(self._clock.now() - started)
+
+    def _next(self, waiting: Iterator[RowRecord]) -> RowRecord | None:
+        with self._lock:
+            usual = statistics.median(self._durations) if self._durations else 0.0
+            if self._stopped or self._outcome.error or self._left() < usual * SPARE_SHARE + SPARE_SECONDS:
+                return None
+            return next(waiting, None)
+
+    def _take(self, record: RowRecord) -> None:
+        """One row: the app's answer, then its scores, each kept as soon as it is there.
+
+        Raises:
+            EvaluationError: the run can't go on.
+        """
+        # The row itself is what the report shows; it must not change under it once time is up.
+        draft = replace(record)
+        if draft.state in {"open", "failed"} and not self._answer(record, draft):
+            return
+        had = max(0.0, self._left() - KEEPING_SECONDS)
+        self._score(draft, had)
+        if fatal := _fatal(draft):
+            raise fatal
+        if draft.state == "answered":
+            cut_off = {name for name, metric in draft.metrics.items() if self._was_cut_off(metric, had)}
+            draft.metrics = {name: metric for name, metric in draft.metrics.items() if name not in cut_off}
+            draft.state = "answered" if cut_off else "done"
+        self._publish(record, draft)
+
+    def _was_cut_off(self, metric: Mapping[str, Any], had: float) -> bool:
+        """Whether a metric may have failed for want of time alone; then the next call judges it."""
+        waiting = min(self._enough, 1.3 * LONGEST_WAIT_SECONDS)
+        enough = {Reason.TIMEOUT.value: self._enough} | dict.fromkeys((reason.value for reason in TRANSIENT), waiting)
+        return had < enough.get(metric["reason"], 0.0)
+
+    def _answer(self, record: RowRecord, draft: RowRecord) -> bool:
+        """Asks the app; False when the row ends here, failed or for want of time."""
+        started, had = self._clock.now(), self._left()
+        try:
+            answer = self._asked(draft)
+        except EvaluationError as error:
+            if error.reason in _FATAL:
+                raise
+            if error.reason in {Reason.TIMEOUT, Reason.APP_UNAVAILABLE} and had < self._enough:
+                return False
+            said = str(error.values.get("text", ""))
+            # An app whose own model stays busy has failed in its own words; Dify itself has none.
+            reason = Reason.APP_FAILED if said and error.reason is Reason.APP_UNAVAILABLE else error.reason
+            vars(draft).update(vars(_failed(draft, reason, said)))
+        else:
+            draft.state, draft.app_reason, draft.app_message = "answered", "", ""
+            draft.answer, draft.app_tokens = answer.text, answer.tokens
+            draft.contexts = [
+                {"text": chunk.text, "title": chunk.title, "documents": list(chunk.documents)}
+                for chunk in answer.contexts.chunks
+            ]
+        draft.app_seconds = round(self._clock.now() - started, 3)
+        return self._publish(record, draft) and draft.state == "answered"
+
+    def _asked(self, record: RowRecord) -> AppAnswer:
+        """The app's answer. Too many calls at once and server errors are waited out."""
+        for attempt in range(1, APP_TRIES + 1):
+            seconds = max(0.0, min(self._enough, self._left()))
+            try:
+                return spawn(lambda: self._ask(record)).result(timeout=seconds)
+            except TimeoutError:
+                raise JudgeError(Reason.TIMEOUT) from None
+            except EvaluationError as error:
+                wait = 2.0**attempt * random.uniform(0.8, 1.2)
+                if error.reason is not Reason.APP_UNAVAILABLE or attempt == APP_TRIES or wait >= self._left():
+                    raise
+                self._clock.sleep(wait)
+        raise AssertionError("unreachable")
+
+    def _publish(self, record: RowRecord, draft: RowRecord) -> bool:
+        """Keeps what a row has come to, in the store and for the report; False once the call has ended."""
+
+        def show() -> None:
+            vars(record).update(vars(draft))
+            shorten(record)
+
+        return self._keep(lambda: self._store.write_row(self._number, draft), show)
+
+    def _keep(self, write: Callable[[], None], then: Callable[[], None] | None = None) -> bool:
+        """Writes to the store, False once the call has ended: the rows may be another call's by then.
+
+        When the store refuses, no further row is begun, and what is there is still reported.
+        """
+        with self._lock:
+            if self._stopped:
+                return False
+            self._writing += 1
+        try:
+            try:
+                write()
+            except EvaluationError as error:
+                self._end_with(error)
+            with self._lock:
+                if then and not self._left_behind:
+                    then()
+                return not self._stopped
+        finally:
+            with self._lock:
+                self._writing -= 1
+                self._idle.notify_all()
+
+    def _end_with(self, error: EvaluationError) -> None:
+        with self._lock:
+            self._outcome.error = self._outcome.error or error
+
+
+def shorten(record: RowRecord) -> None:
+    """Keeps in memory what a report shows of a finished row's chunks."""
+    record.contexts = [{**chunk, "text": chunk["text"][:SHOWN_CHUNK_CHARACTERS]} for chunk in record.contexts]
+
+
+def _failed(record: RowRecord, reason: Reason, message: str = "") -> RowRecord:
+    """The row as the table has it, failed: it will be asked anew."""
+    return RowRecord(
+        record.row,
+        record.question,
+        record.repetition,
+        record.reference,
+        record.documents,
+        record.category,
+        record.inputs,
+        "failed",
+        app_reason=reason.value,
+        app_message=message,
+    )
+
+
+def _fatal(record: RowRecord) -> EvaluationError | None:
+    """Why the judge can judge no row at all, None when it has judged this one or may judge others."""
+    # Without chunks a score is 0 without asking.
+    judged = [m for m in record.metrics.values() if m["score"] is not None and m["reason"] != Reason.NO_CONTEXTS]
+    failed = [metric for metric in record.metrics.values() if metric["status"] == "failed"]
+    if judged or not failed or not all(metric["reason"] in _FATAL_JUDGE for metric in failed):
+        return None
+    return EvaluationError(Reason(failed[0]["reason"]), **failed[0].get("reason_values", {}))

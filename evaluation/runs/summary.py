@@ -1,0 +1,188 @@
+"""All that a report shows, computed once, for every form of it."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from evaluation.metrics.scoring import reaches
+from evaluation.runs.records import RowRecord, RunSettings
+from evaluation.runs.statistics import Comparison, MetricStatistics, compare, metric_statistics
+
+# Settings that change the scores themselves: between runs that differ in them a difference may come from the judge.
+JUDGING = ("judge", "embedding_model", "depth", "votes", "language")
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """A run as its report shows it.
+
+    Attributes:
+        name: the run's name; `number` counts the runs of that name from 1.
+        started_at: ISO 8601, UTC.
+        app_name: of the app that was asked, its id where no name is known.
+        total: rows of the table times repetitions; records holds those that are finished, worst first for `worst`.
+        statistics: by metric name, in the order of settings.metrics.
+        categories: by the table's category, then by metric name; "" for rows without one, {} when no row has one.
+        comparison: against the run `compared_with` ("name #2"), None without one.
+        findings: over all rows, [(name, settings, rows)], the most frequent first.
+        passed: whether every mean reaches its threshold; None without thresholds, or when one has no mean since its
+            rows failed.
+        usage: what judging cost in all; reused rows cost nothing.
+        prompts: the versions of the judge's prompts by name, as far as they are known.
+        differing: names of the settings that the run compared with had otherwise, of JUDGING.
+    """
+
+    name: str
+    number: int
+    started_at: str
+    app_name: str
+    settings: RunSettings
+    total: int
+    records: Sequence[RowRecord]
+    statistics: Mapping[str, MetricStatistics]
+    categories: Mapping[str, Mapping[str, MetricStatistics]] = field(default_factory=dict)
+    comparison: Comparison | None = None
+    compared_with: str = ""
+    findings: Sequence[tuple[str, tuple[str, ...], int]] = ()
+    passed: bool | None = None
+    usage: Mapping[str, Any] = field(default_factory=dict)
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    differing: Sequence[str] = ()
+
+    @property
+    def done(self) -> int:
+        """Rows that are finished, also those that failed."""
+        return len(self.records)
+
+    @property
+    def finished(self) -> bool:
+        return self.done == self.total
+
+    @property
+    def failed_rows(self) -> int:
+        return sum(record.state == "failed" for record in self.records)
+
+    @property
+    def reused_rows(self) -> int:
+        return sum(record.reused for record in self.records)
+
+    @property
+    def worst(self) -> list[RowRecord]:
+        """The records by the mean of their scores, lowest first; then those without one, failed ones first."""
+        return sorted(self.records, key=lambda record: (*_rank(record), record.row, record.repetition))
+
+    def troubled(self, record: RowRecord) -> bool:
+        """Whether something of the row could not be scored although it should."""
+        statuses = [record.metrics.get(metric, {}).get("status", "failed") for metric in self.settings.metrics]
+        return record.state == "failed" or "failed" in statuses
+
+    @property
+    def sound(self) -> list[RowRecord]:
+        """The records that were scored and show nothing wrong."""
+        return [
+            record
+            for record in self.records
+            if _mean(record) is not None and not record.findings and not self.troubled(record)
+        ]
+
+
+def _mean(record: RowRecord) -> float | None:
+    scores = [score for name in record.metrics if (score := record.score(name)) is not None]
+    return sum(scores) / len(scores) if scores else None
+
+
+def _rank(record: RowRecord) -> tuple[int, float]:
+    mean = _mean(record)
+    return (0, mean) if mean is not None else (1 if record.state == "failed" else 2, 0.0)
+
+
+def build_report(  # noqa: PLR0913 - what a run is, then what it is compared with
+    name: str,
+    number: int,
+    started_at: str,
+    app_name: str,
+    settings: RunSettings,
+    records: Sequence[RowRecord],
+    *,
+    before: Sequence[RowRecord] | None = None,
+    compared_with: str = "",
+    settings_before: RunSettings | None = None,
+    prompts: Mapping[str, str] | None = None,
+) -> RunReport:
+    """The report of a run's records, finished or not, against an earlier run's when there is one.
+
+    Args:
+        records: all of the run, also those that are still open.
+        before: the records of the run compared with, and settings_before its settings.
+        prompts: versions of the judge's prompts by name.
+    """
+    finished = [record for record in records if record.state in {"done", "failed"}]
+    statistics = {metric: metric_statistics(finished, metric) for metric in settings.metrics}
+    names = list(dict.fromkeys(record.category for record in finished)) if any(r.category for r in records) else []
+    categories = {
+        category: {
+            metric: metric_statistics([record for record in finished if record.category == category], metric)
+            for metric in settings.metrics
+        }
+        for category in names
+    }
+    comparison = compare(records, before, settings.metrics) if before else None
+    differing = [
+        name for name in JUDGING if settings_before and getattr(settings, name) != getattr(settings_before, name)
+    ]
+    return RunReport(
+        name,
+        number,
+        started_at,
+        app_name,
+        settings,
+        len(records),
+        finished,
+        statistics,
+        categories,
+        comparison,
+        compared_with if comparison else "",
+        _findings(finished),
+        _passed(statistics, settings.thresholds),
+        _usage(finished),
+        prompts or {},
+        differing if comparison else (),
+    )
+
+
+def _findings(records: Sequence[RowRecord]) -> list[tuple[str, tuple[str, ...], int]]:
+    """The first finding of each row, counted: it names what to change first."""
+    firsts = [record.findings[0] for record in records if record.findings]
+    counts = Counter(finding["name"] for finding in firsts)
+    settings = {finding["name"]: tuple(finding["settings"]) for finding in firsts}
+    return [(name, settings[name], count) for name, count in counts.most_common()]
+
+
+def _passed(statistics: Mapping[str, MetricStatistics], thresholds: Mapping[str, float]) -> bool | None:
+    """As of a single answer: a metric that applies to no row neither passes nor fails."""
+    means = [
+        (statistics[name].mean, limit)
+        for name, limit in thresholds.items()
+        if name in statistics and (statistics[name].scored or statistics[name].failed)
+    ]
+    if any(mean is not None and not reaches(mean, limit) for mean, limit in means):
+        return False
+    return True if means and all(mean is not None for mean, _ in means) else None
+
+
+def _usage(records: Sequence[RowRecord]) -> dict[str, Any]:
+    """The rows' costs added up; prices by currency."""
+    paid = [record.usage for record in records if record.usage and not record.reused]
+    prices: dict[str, float] = {}
+    for usage in paid:
+        for currency, price in {
+            usage.get("currency", ""): usage.get("price", 0.0),
+            **usage.get("other_prices", {}),
+        }.items():
+            if price:
+                prices[currency] = prices.get(currency, 0.0) + price
+    totals = {
+        name: sum(usage.get(name, 0) for usage in paid) for name in ("judge_calls", "embedding_calls", "total_tokens")
+    }
+    return {**totals, "prices": prices, "app_tokens": sum(record.app_tokens for record in records)}

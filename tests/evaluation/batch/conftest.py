@@ -1,9 +1,0 @@
-import pytest
-
-from evaluation.batch import runner, store
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "LOCK_SETTLING_SECONDS", 0.0)
-    monkeypatch.setattr(runner, "LOOKING_SECONDS", 0.01)
