@@ -28,8 +28,9 @@ from rapidfuzz.fuzz import ratio
 
 from devhost.local_models import LocalModels
 from evaluation.errors import EvaluationError, JudgeError, Reason
+from evaluation.judging.models import Charge
 from evaluation.judging.replies import Judgement, Part, Shape, UnjudgedPart
-from evaluation.judging.session import Charge, JudgeSession
+from evaluation.judging.session import JudgeSession
 from evaluation.languages import Language
 from evaluation.metrics.verdicts import BY_ID
 

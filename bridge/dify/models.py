@@ -10,7 +10,7 @@ from dify_plugin.entities.model.text_embedding import TextEmbeddingModelConfig
 from bridge.dify.failures import failure, refused_parameter
 from bridge.dify.messages import sendable
 from evaluation.errors import JudgeError, Reason
-from evaluation.judging.session import Charge
+from evaluation.judging.models import Charge
 
 
 class ModelCalls(Protocol):

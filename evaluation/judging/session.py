@@ -3,17 +3,19 @@
 import json
 import random
 import threading
-import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
 from evaluation.errors import TRANSIENT, EvaluationError, JudgeError, Reason
+from evaluation.judging.clock import Clock, spawn
+from evaluation.judging.models import Charge, Embedder, Judge
 from evaluation.judging.prompts import load_prompt, user_message
 from evaluation.judging.replies import Item, Reply, Shape, read_reply
+from evaluation.judging.usage import Usage
+from evaluation.judging.windows import WINDOW_CHARACTERS, split_windows
 from evaluation.languages import Language
 from evaluation.texts import Texts, is_refusal, load_texts
 
@@ -23,47 +25,7 @@ TRIES = 4
 LONGEST_WAIT_SECONDS = 30.0
 # How much of a wrong reply is shown to the judge when it is asked again.
 SHOWN_CHARACTERS = 300
-# Chunks are judged together up to this size; most judges read several times as much, local ones are halved to fit.
-WINDOW_CHARACTERS = 40_000
 EMBEDDING_BATCH = 50
-
-
-@dataclass(frozen=True)
-class Charge:
-    """What one model call cost. `price` is in `currency`; 0 when the provider names none."""
-
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    price: float = 0.0
-    currency: str = ""
-
-
-class Judge(Protocol):
-    """A chat model. `name` is shown to users."""
-
-    name: str
-
-    def complete(self, system: str, user: str) -> tuple[str, Charge]:
-        """The model's reply to a system and a user message, whole.
-
-        Raises:
-            JudgeError: with the reason code of what went wrong.
-        """
-        ...
-
-
-class Embedder(Protocol):
-    """An embedding model. `name` is shown to users."""
-
-    name: str
-
-    def embed(self, texts: Sequence[str]) -> tuple[list[list[float]], Charge]:
-        """One vector per text, in order.
-
-        Raises:
-            JudgeError: with the reason code of what went wrong.
-        """
-        ...
 
 
 class Places(Protocol):
@@ -76,63 +38,6 @@ class Places(Protocol):
     def release(self) -> None:
         """Gives it back."""
         ...
-
-
-class Clock:
-    """Time for the budget and the waits between tries, replaceable in tests."""
-
-    def now(self) -> float:
-        """Seconds, monotonic."""
-        return time.monotonic()
-
-    def sleep(self, seconds: float) -> None:
-        """Wait that long."""
-        time.sleep(seconds)
-
-
-@dataclass
-class Usage:
-    """What the calls of one evaluation cost together; safe to add to from several threads."""
-
-    judge_calls: int = 0
-    embedding_calls: int = 0
-    retries: int = 0
-    prompt_characters: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    prices: dict[str, float] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
-
-    def add(self, charge: Charge) -> None:
-        """Adds what a call cost."""
-        with self._lock:
-            self.prompt_tokens += charge.prompt_tokens
-            self.completion_tokens += charge.completion_tokens
-            if charge.price:
-                self.prices[charge.currency] = self.prices.get(charge.currency, 0.0) + charge.price
-
-    def count(self, **counters: int) -> None:
-        """Adds to the counters named."""
-        with self._lock:
-            for name, number in counters.items():
-                setattr(self, name, getattr(self, name) + number)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain numbers: calls, tokens, price in `currency` (the dearest one; others under other_prices)."""
-        with self._lock:
-            ranked = sorted(self.prices.items(), key=lambda item: -item[1])
-            return {
-                "judge_calls": self.judge_calls,
-                "embedding_calls": self.embedding_calls,
-                "retries": self.retries,
-                "prompt_characters": self.prompt_characters,
-                "prompt_tokens": self.prompt_tokens,
-                "completion_tokens": self.completion_tokens,
-                "total_tokens": self.prompt_tokens + self.completion_tokens,
-                "price": ranked[0][1] if ranked else 0.0,
-                "currency": ranked[0][0] if ranked else "",
-                "other_prices": dict(ranked[1:]),
-            }
 
 
 class JudgeSession:
@@ -349,44 +254,3 @@ def _outcome[R](call: Callable[[], R]) -> R | EvaluationError:
         return call()
     except EvaluationError as error:
         return error
-
-
-def spawn[R](call: Callable[[], R]) -> "Future[R]":
-    """Runs the call in a thread that nobody waits for when the process ends."""
-    future: Future[R] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(call())
-        except BaseException as error:  # noqa: BLE001 - it is raised again where the result is read
-            future.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    return future
-
-
-def split_windows(pieces: Sequence[str], size: int) -> list[list[str]]:
-    """Pieces in order, grouped so that no group is longer than `size` characters.
-
-    A piece that is longer by itself is split, at the end of a line or sentence where there is one in its second half.
-    """
-    windows: list[list[str]] = [[]]
-    room = size
-    for piece in pieces:
-        for part in split_text(piece, size):
-            if len(part) > room and windows[-1]:
-                windows.append([])
-                room = size
-            windows[-1].append(part)
-            room -= len(part)
-    return windows
-
-
-def split_text(text: str, size: int) -> list[str]:
-    """The text in parts of at most `size` characters, which joined give the text again."""
-    parts = []
-    while len(text) > size:
-        cut = max(text.rfind(mark, size // 2, size) for mark in ("\n", "。", ". ", "．", "！", "？")) + 1
-        parts.append(text[: cut or size])
-        text = text[cut or size :]
-    return [*parts, text] if text or not parts else parts

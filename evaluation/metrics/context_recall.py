@@ -7,7 +7,8 @@
 
 from evaluation.errors import EvaluationError, Reason
 from evaluation.judging.replies import Part, Reply, Shape, UnjudgedPart
-from evaluation.judging.session import JudgeSession, split_windows
+from evaluation.judging.session import JudgeSession
+from evaluation.judging.windows import split_windows
 from evaluation.metrics.scoring import share_true
 from evaluation.metrics.statements import reference_statements
 from evaluation.metrics.verdicts import BATCH, Ruling, judge_statements, listed, outcome

@@ -11,8 +11,10 @@ from typing import Any
 from evaluation.diagnosis import diagnose
 from evaluation.errors import EvaluationError, Reason
 from evaluation.golden.table import Row
+from evaluation.judging.models import Embedder, Judge
 from evaluation.judging.prompts import prompt_versions
-from evaluation.judging.session import Embedder, Judge, JudgeSession, Usage
+from evaluation.judging.session import JudgeSession
+from evaluation.judging.usage import Usage
 from evaluation.metrics import METRICS
 from evaluation.metrics.documents import read_documents, score_documents
 from evaluation.report.markdown import score_word

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evaluation.errors import TRANSIENT, EvaluationError, JudgeError, Reason, whereabouts
-from evaluation.judging.session import LONGEST_WAIT_SECONDS, Clock, spawn
+from evaluation.judging.clock import Clock, spawn
+from evaluation.judging.session import LONGEST_WAIT_SECONDS
 from evaluation.runs.app_events import AppAnswer
 from evaluation.runs.records import RowRecord
 from evaluation.runs.store import LOCK_RENEWAL_SECONDS, RunStore

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from evaluation.errors import JudgeError, Reason
-from evaluation.judging.session import Charge, Clock, JudgeSession
+from evaluation.judging.clock import Clock
+from evaluation.judging.models import Charge
+from evaluation.judging.session import JudgeSession
 from evaluation.sample import Sample, read_contexts
 
 Reply = str | dict[str, Any] | Exception

@@ -8,8 +8,9 @@ from typing import Any
 
 from evaluation.diagnosis import diagnose
 from evaluation.errors import EvaluationError, Reason
+from evaluation.judging.models import Charge
 from evaluation.judging.prompts import prompt_versions
-from evaluation.judging.session import Charge, Usage
+from evaluation.judging.usage import Usage
 from evaluation.languages import Language
 from evaluation.metrics.scoring import average_precision, share_true
 from evaluation.result import MetricResult

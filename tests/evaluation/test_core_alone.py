@@ -23,7 +23,8 @@ for name in names:
 print(len(names), not any(name.split(".")[0] == "dify_plugin" for name in sys.modules))
 """
 USE = """
-from evaluation.judging.session import Charge, JudgeSession
+from evaluation.judging.models import Charge
+from evaluation.judging.session import JudgeSession
 from evaluation.metrics import evaluate_metric
 from evaluation.sample import Sample, read_contexts
 

@@ -14,7 +14,7 @@ from dify_plugin.entities.model.text_embedding import TextEmbeddingModelConfig
 
 from bridge.dify.models import DifyEmbedder, DifyJudge, NoModel
 from evaluation.errors import JudgeError, Reason
-from evaluation.judging.session import Charge
+from evaluation.judging.models import Charge
 
 SELECTOR = {"provider": "a/b/c", "model": "judge-1", "mode": "chat", "model_type": "llm", "completion_params": {}}
 

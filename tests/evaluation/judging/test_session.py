@@ -9,21 +9,13 @@ from typing import Any
 import pytest
 
 from evaluation.errors import TRANSIENT, EvaluationError, JudgeError, Reason
+from evaluation.judging.clock import Clock, spawn
+from evaluation.judging.models import Charge
 from evaluation.judging.prompts import load_prompt
 from evaluation.judging.replies import Judgement, JudgementOf, Shape
-from evaluation.judging.session import (
-    EMBEDDING_BATCH,
-    PARALLEL_CALLS,
-    SHOWN_CHARACTERS,
-    TRIES,
-    Charge,
-    Clock,
-    JudgeSession,
-    Usage,
-    spawn,
-    split_text,
-    split_windows,
-)
+from evaluation.judging.session import EMBEDDING_BATCH, PARALLEL_CALLS, SHOWN_CHARACTERS, TRIES, JudgeSession
+from evaluation.judging.usage import Usage
+from evaluation.judging.windows import split_text, split_windows
 from evaluation.languages import LANGUAGES, Language
 from evaluation.metrics import METRICS, evaluate_metric
 from evaluation.metrics.statements import STATEMENTS

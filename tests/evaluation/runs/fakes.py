@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from devhost.dify_side import Storage
-from evaluation.judging.session import Clock
+from evaluation.judging.clock import Clock
 from evaluation.runs.app_events import AppAnswer
 from evaluation.runs.records import RowRecord, RunSettings
 from evaluation.sample import read_contexts

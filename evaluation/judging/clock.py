@@ -1,0 +1,32 @@
+"""Time that tests can replace, and threads that nobody waits for."""
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+
+
+class Clock:
+    """Time for the budget and the waits between tries, replaceable in tests."""
+
+    def now(self) -> float:
+        """Seconds, monotonic."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait that long."""
+        time.sleep(seconds)
+
+
+def spawn[R](call: Callable[[], R]) -> "Future[R]":
+    """Runs the call in a thread that nobody waits for when the process ends."""
+    future: Future[R] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - it is raised again where the result is read
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future

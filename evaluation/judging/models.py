@@ -1,0 +1,43 @@
+"""The models that a session asks: what it needs of them, and what a call of one costs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What one model call cost. `price` is in `currency`; 0 when the provider names none."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    price: float = 0.0
+    currency: str = ""
+
+
+class Judge(Protocol):
+    """A chat model. `name` is shown to users."""
+
+    name: str
+
+    def complete(self, system: str, user: str) -> tuple[str, Charge]:
+        """The model's reply to a system and a user message, whole.
+
+        Raises:
+            JudgeError: with the reason code of what went wrong.
+        """
+        ...
+
+
+class Embedder(Protocol):
+    """An embedding model. `name` is shown to users."""
+
+    name: str
+
+    def embed(self, texts: Sequence[str]) -> tuple[list[list[float]], Charge]:
+        """One vector per text, in order.
+
+        Raises:
+            JudgeError: with the reason code of what went wrong.
+        """
+        ...
