@@ -15,7 +15,7 @@ from evaluation.judging.replies import JudgementOf, Shape
 from evaluation.judging.session import JudgeSession
 from evaluation.metrics.scoring import cosines, f_score, weighted_mean
 from evaluation.metrics.statements import answer_statements, reference_statements
-from evaluation.metrics.verdicts import MISSING, Ruling, by_majority, listed, outcome
+from evaluation.metrics.verdicts import MISSING, Verdict, by_majority, listed, outcome
 from evaluation.result import MetricResult
 from evaluation.sample import Sample
 
@@ -50,18 +50,18 @@ def evaluate(session: JudgeSession, sample: Sample, similarity_weight: float = S
     (claims, claims_cut), (facts, facts_cut) = (_or_raise(outcome) for outcome in split)
     similarity = _similarity(session, sample, similarity_weight)
     texts = {"answer": claims, "reference": facts}
-    rulings = _classify(session, sample.question, texts)
-    f1 = score_statements(rulings)
+    verdicts = _classify(session, sample.question, texts)
+    f1 = score_statements(verdicts)
     score = f1 if similarity is None else weighted_mean([f1, similarity], [1 - similarity_weight, similarity_weight])
     details: dict[str, Any] = {
         "method": "f1" if similarity is None else "f1_and_similarity",
         "f1": f1,
         "similarity": similarity,
         "similarity_weight": similarity_weight if similarity is not None else 0.0,
-        "claims": listed(claims, rulings["answer"]),
-        "facts": listed(facts, rulings["reference"]),
+        "claims": listed(claims, verdicts["answer"]),
+        "facts": listed(facts, verdicts["reference"]),
     }
-    every = rulings["answer"] + rulings["reference"]
+    every = verdicts["answer"] + verdicts["reference"]
     return outcome(NAME, VERSION, score, every, details, cut=claims_cut or facts_cut)
 
 
@@ -71,11 +71,11 @@ def _or_raise[R](outcome: R | EvaluationError) -> R:
     return outcome
 
 
-def score_statements(rulings: Mapping[str, list[Ruling]]) -> float:
+def score_statements(verdicts: Mapping[str, list[Verdict]]) -> float:
     """F1 of the answer's statements (TP, FP) and the reference's that are missing in the answer (FN)."""
-    found = sum(ruling.holds for ruling in rulings["answer"])
-    missed = sum(not ruling.holds for ruling in rulings["reference"])
-    return f_score(found, len(rulings["answer"]) - found, missed)
+    found = sum(verdict.holds for verdict in verdicts["answer"])
+    missed = sum(not verdict.holds for verdict in verdicts["reference"])
+    return f_score(found, len(verdicts["answer"]) - found, missed)
 
 
 def _similarity(session: JudgeSession, sample: Sample, weight: float) -> float | None:
@@ -85,11 +85,11 @@ def _similarity(session: JudgeSession, sample: Sample, weight: float) -> float |
     return max(0.0, cosines(one, [other])[0])
 
 
-def _classify(session: JudgeSession, question: str, texts: Mapping[str, list[str]]) -> dict[str, list[Ruling]]:
-    """One ruling per statement of either side. An answer without statements has made nothing of the reference's."""
+def _classify(session: JudgeSession, question: str, texts: Mapping[str, list[str]]) -> dict[str, list[Verdict]]:
+    """One verdict per statement of either side. An answer without statements has made nothing of the reference's."""
     if not texts["answer"]:
-        return {"answer": [], "reference": [Ruling(False)] * len(texts["reference"])}
-    # The two sides number their statements alike, so here a ruling's id is its place in both lists together.
+        return {"answer": [], "reference": [Verdict(False)] * len(texts["reference"])}
+    # The two sides number their statements alike, so here a verdict's id is its place in both lists together.
     offsets = {"answer": 0, "reference": len(texts["answer"])}
     items = {
         offsets[side] + number: (side, number, text)
@@ -97,10 +97,10 @@ def _classify(session: JudgeSession, question: str, texts: Mapping[str, list[str
         for number, text in enumerate(texts[side], start=1)
     }
 
-    def vote() -> dict[int, Ruling]:
-        rulings: dict[int, Ruling] = {}
+    def vote() -> dict[int, Verdict]:
+        verdicts: dict[int, Verdict] = {}
         for attempt in (1, 2):
-            open_items = [item for place, item in items.items() if place not in rulings]
+            open_items = [item for place, item in items.items() if place not in verdicts]
             if not open_items:
                 break
             try:
@@ -110,12 +110,12 @@ def _classify(session: JudgeSession, question: str, texts: Mapping[str, list[str
             except EvaluationError as error:
                 if attempt == 1:
                     raise
-                return rulings | {place: Ruling(None, failure=error) for place in items if place not in rulings}
+                return verdicts | {place: Verdict(None, failure=error) for place in items if place not in verdicts}
             for side, reply in zip(SIDES, replies, strict=True):
                 for item in reply.items:
                     if 1 <= item.id <= len(texts[side]):
-                        rulings.setdefault(offsets[side] + item.id, Ruling(item.verdict, item.reason))
-        return {place: rulings.get(place, MISSING) for place in items}
+                        verdicts.setdefault(offsets[side] + item.id, Verdict(item.verdict, item.reason))
+        return {place: verdicts.get(place, MISSING) for place in items}
 
     by_place = by_majority(session, vote, list(items))
     return {side: [by_place[offsets[side] + number] for number in range(1, len(texts[side]) + 1)] for side in SIDES}

@@ -14,7 +14,7 @@ from evaluation.judging.session import JudgeSession
 from evaluation.metrics.scoring import average_precision
 from evaluation.metrics.verdicts import (
     MISSING,
-    Ruling,
+    Verdict,
     ask_by_id,
     by_majority,
     outcome,
@@ -53,41 +53,41 @@ def evaluate(session: JudgeSession, sample: Sample, depth: Depth = "standard") -
     return result(sample, [by_id[number] for number in numbers])
 
 
-def result(sample: Sample, rulings: list[Ruling]) -> MetricResult:
-    """The result for the sample's chunks and a ruling for each, best rank first."""
+def result(sample: Sample, verdicts: list[Verdict]) -> MetricResult:
+    """The result for the sample's chunks and a verdict for each, best rank first."""
     chunks = [
-        {"rank": rank, "title": chunk.title, "text": chunk.text[:SHOWN_CHARACTERS], **ruling.as_dict()}
-        for rank, (chunk, ruling) in enumerate(zip(sample.contexts.chunks, rulings, strict=True), start=1)
+        {"rank": rank, "title": chunk.title, "text": chunk.text[:SHOWN_CHARACTERS], **verdict.as_dict()}
+        for rank, (chunk, verdict) in enumerate(zip(sample.contexts.chunks, verdicts, strict=True), start=1)
     ]
-    score = average_precision([ruling.holds for ruling in rulings])
-    return outcome(NAME, VERSION, score, rulings, {"chunks": chunks})
+    score = average_precision([verdict.holds for verdict in verdicts])
+    return outcome(NAME, VERSION, score, verdicts, {"chunks": chunks})
 
 
-def _one_by_one(session: JudgeSession, sample: Sample) -> dict[int, Ruling]:
+def _one_by_one(session: JudgeSession, sample: Sample) -> dict[int, Verdict]:
     calls = [partial(_judge_chunk, session, sample, text) for text in sample.contexts.texts]
     outcomes = session.gather(calls)
     raise_if_all_failed(outcomes)
     return {
-        number: Ruling(None, failure=found) if isinstance(found, EvaluationError) else found
+        number: Verdict(None, failure=found) if isinstance(found, EvaluationError) else found
         for number, found in enumerate(outcomes, start=1)
     }
 
 
-def _judge_chunk(session: JudgeSession, sample: Sample, text: str) -> Ruling:
+def _judge_chunk(session: JudgeSession, sample: Sample, text: str) -> Verdict:
     """One chunk; one that is too long for a call is relevant when any piece of it is."""
 
-    def ask(window: list[str]) -> dict[int, Ruling]:
+    def ask(window: list[str]) -> dict[int, Verdict]:
         data = {"question": sample.question, "reference": sample.reference, "context": "".join(window)}
         for _ in range(2):
             reply = session.ask("precision.chunk", data, ONE_CHUNK)
             if reply.items:
-                return {1: Ruling(reply.items[0].verdict, reply.items[0].reason)}
+                return {1: Verdict(reply.items[0].verdict, reply.items[0].reason)}
         return {1: MISSING}
 
     return over_windows(session, [text], ask, [1])[1]
 
 
-def _together(session: JudgeSession, sample: Sample) -> dict[int, Ruling]:
+def _together(session: JudgeSession, sample: Sample) -> dict[int, Verdict]:
     """All chunks in one call; one by one when they are too long for that."""
     chunks = dict(enumerate(sample.contexts.texts, start=1))
     if sum(map(len, chunks.values())) <= session.window_characters:

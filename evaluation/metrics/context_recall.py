@@ -11,7 +11,7 @@ from evaluation.judging.session import JudgeSession
 from evaluation.judging.windows import split_windows
 from evaluation.metrics.scoring import share_true
 from evaluation.metrics.statements import reference_statements
-from evaluation.metrics.verdicts import BATCH, Ruling, judge_statements, listed, outcome
+from evaluation.metrics.verdicts import BATCH, Verdict, judge_statements, listed, outcome
 from evaluation.result import MetricResult
 from evaluation.sample import Sample
 from evaluation.settings import Depth
@@ -40,14 +40,14 @@ def evaluate(session: JudgeSession, sample: Sample, depth: Depth = "standard") -
     return result(*_judge(session, sample, depth))
 
 
-def result(parts: list[str], rulings: list[Ruling], cut: bool) -> MetricResult:
-    """The result for the reference's parts and a ruling for each."""
-    score = share_true([ruling.holds for ruling in rulings])
-    return outcome(NAME, VERSION, score, rulings, {"parts": listed(parts, rulings)}, cut=cut)
+def result(parts: list[str], verdicts: list[Verdict], cut: bool) -> MetricResult:
+    """The result for the reference's parts and a verdict for each."""
+    score = share_true([verdict.holds for verdict in verdicts])
+    return outcome(NAME, VERSION, score, verdicts, {"parts": listed(parts, verdicts)}, cut=cut)
 
 
-def _judge(session: JudgeSession, sample: Sample, depth: Depth) -> tuple[list[str], list[Ruling], bool]:
-    """The parts, a ruling for each, and whether the list of parts was cut off.
+def _judge(session: JudgeSession, sample: Sample, depth: Depth) -> tuple[list[str], list[Verdict], bool]:
+    """The parts, a verdict for each, and whether the list of parts was cut off.
 
     One call does both where one is enough. Several votes or windows need the same parts in every call, so there the
     reference is split first; so it is when the one call turns out to be too long.
@@ -64,30 +64,30 @@ def _judge(session: JudgeSession, sample: Sample, depth: Depth) -> tuple[list[st
     return parts, judge_statements(session, parts, sample.contexts.texts, batch=batch), cut
 
 
-def _in_one_call(session: JudgeSession, sample: Sample) -> tuple[list[str], list[Ruling], bool]:
+def _in_one_call(session: JudgeSession, sample: Sample) -> tuple[list[str], list[Verdict], bool]:
     data = {"question": sample.question, "reference": sample.reference, "contexts": sample.contexts.texts}
     return settled(session, sample, session.ask("recall.parts", data, PARTS))
 
 
-def settled(session: JudgeSession, sample: Sample, reply: Reply[Part]) -> tuple[list[str], list[Ruling], bool]:
-    """The parts of a reply, each once, with a ruling for each: those without a readable verdict are asked about by id.
+def settled(session: JudgeSession, sample: Sample, reply: Reply[Part]) -> tuple[list[str], list[Verdict], bool]:
+    """The parts of a reply, each once, with a verdict for each: those without a readable verdict are asked about by id.
 
     Returns:
-        N parts, N rulings, and whether parts are missing from the list.
+        N parts, N verdicts, and whether parts are missing from the list.
 
     Raises:
         EvaluationError: judge_unparseable when there are no parts, as every reference has some.
     """
-    judged: dict[str, Ruling] = {}
+    judged: dict[str, Verdict] = {}
     for item in reply.items:
-        judged.setdefault(item.text, Ruling(item.verdict, item.reason))
-    parts, rulings = list(judged), list(judged.values())
+        judged.setdefault(item.text, Verdict(item.verdict, item.reason))
+    parts, verdicts = list(judged), list(judged.values())
     unjudged = [text for text in dict.fromkeys(item.text for item in reply.incomplete) if text not in judged]
     if not parts and not unjudged:
         raise EvaluationError(Reason.JUDGE_UNPARSEABLE)
     if unjudged:
         try:
-            rulings += judge_statements(session, unjudged, sample.contexts.texts)
+            verdicts += judge_statements(session, unjudged, sample.contexts.texts)
         except EvaluationError as error:
-            rulings += [Ruling(None, failure=error)] * len(unjudged)
-    return parts + unjudged, rulings, reply.cut or bool(reply.invalid)
+            verdicts += [Verdict(None, failure=error)] * len(unjudged)
+    return parts + unjudged, verdicts, reply.cut or bool(reply.invalid)

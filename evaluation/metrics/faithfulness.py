@@ -12,7 +12,7 @@ from evaluation.errors import EvaluationError, Reason
 from evaluation.judging.session import JudgeSession
 from evaluation.metrics.scoring import share_true
 from evaluation.metrics.statements import answer_statements
-from evaluation.metrics.verdicts import BATCH, Ruling, judge_statements, listed, outcome
+from evaluation.metrics.verdicts import BATCH, Verdict, judge_statements, listed, outcome
 from evaluation.result import MetricResult
 from evaluation.sample import Sample
 from evaluation.settings import Depth
@@ -39,9 +39,9 @@ def evaluate(session: JudgeSession, sample: Sample, depth: Depth = "standard") -
     if not statements:
         raise EvaluationError(Reason.NO_CLAIMS)
     if not sample.contexts.chunks:
-        unsupported = listed(statements, [Ruling(False, kind="absent")] * len(statements))
+        unsupported = listed(statements, [Verdict(False, kind="absent")] * len(statements))
         return MetricResult(NAME, VERSION, "scored", 0.0, Reason.NO_CONTEXTS, details={"claims": unsupported})
     batch = 1 if depth == "careful" else BATCH
-    rulings = judge_statements(session, statements, sample.contexts.texts, batch=batch)
-    score = share_true([ruling.holds for ruling in rulings])
-    return outcome(NAME, VERSION, score, rulings, {"claims": listed(statements, rulings)}, cut=cut)
+    verdicts = judge_statements(session, statements, sample.contexts.texts, batch=batch)
+    score = share_true([verdict.holds for verdict in verdicts])
+    return outcome(NAME, VERSION, score, verdicts, {"claims": listed(statements, verdicts)}, cut=cut)

@@ -7,7 +7,7 @@ from evaluation.errors import EvaluationError
 from evaluation.judging.replies import JudgementOf, Shape
 from evaluation.judging.session import JudgeSession
 from evaluation.metrics import context_precision, context_recall
-from evaluation.metrics.verdicts import MISSING, Ruling, ask_by_id
+from evaluation.metrics.verdicts import MISSING, Verdict, ask_by_id
 from evaluation.result import MetricResult
 from evaluation.sample import Sample
 
@@ -33,23 +33,23 @@ def evaluate_both(session: JudgeSession, sample: Sample) -> dict[str, MetricResu
         "contexts": [{"id": number, "text": text} for number, text in texts.items()],
     }
     parts_reply, chunks_reply = session.ask_for("retrieval.economy", data, LISTS)
-    rulings: dict[int, Ruling] = {}
+    verdicts: dict[int, Verdict] = {}
     for item in chunks_reply.items:
         if item.id in texts:
-            rulings.setdefault(item.id, Ruling(item.verdict, item.reason))
-    left_out = {number: text for number, text in texts.items() if number not in rulings}
+            verdicts.setdefault(item.id, Verdict(item.verdict, item.reason))
+    left_out = {number: text for number, text in texts.items() if number not in verdicts}
     if left_out:
         data = {"question": sample.question, "reference": sample.reference}
         try:
-            rulings |= ask_by_id(session, "precision.chunks", data, "contexts", left_out, tries=1)
+            verdicts |= ask_by_id(session, "precision.chunks", data, "contexts", left_out, tries=1)
         except EvaluationError as error:
-            rulings |= {number: Ruling(None, failure=error) for number in left_out}
+            verdicts |= {number: Verdict(None, failure=error) for number in left_out}
     return {
         context_recall.NAME: _result_of(
             context_recall, lambda: context_recall.result(*context_recall.settled(session, sample, parts_reply))
         ),
         context_precision.NAME: _result_of(
-            context_precision, lambda: context_precision.result(sample, [rulings.get(n, MISSING) for n in texts])
+            context_precision, lambda: context_precision.result(sample, [verdicts.get(n, MISSING) for n in texts])
         ),
     }
 

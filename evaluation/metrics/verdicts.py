@@ -17,16 +17,16 @@ UNSUPPORTED_KINDS = ("contradicted", "absent")
 
 
 @dataclass(frozen=True)
-class Ruling:
+class Verdict:
     """What the judge says of one statement or chunk.
 
     Attributes:
-        verdict: None when no valid verdict came, also not when asked again.
+        value: None when no valid verdict came, also not when asked again.
         agreement: share of the votes that agree with the verdict, 0 to 1; a vote that was lost does not agree.
         failure: why the verdict is missing.
     """
 
-    verdict: bool | None
+    value: bool | None
     reason: str = ""
     kind: str = ""
     agreement: float = 1.0
@@ -35,11 +35,11 @@ class Ruling:
     @property
     def holds(self) -> bool:
         """A missing verdict never counts as supported."""
-        return self.verdict is True
+        return self.value is True
 
     def as_dict(self) -> dict[str, Any]:
         """Verdict as 1, 0 or null, with the reason; agreement only where votes differ."""
-        entry: dict[str, Any] = {"verdict": None if self.verdict is None else int(self.verdict), "reason": self.reason}
+        entry: dict[str, Any] = {"verdict": None if self.value is None else int(self.value), "reason": self.reason}
         if self.kind:
             entry["kind"] = self.kind
         if self.agreement < 1.0:
@@ -47,7 +47,7 @@ class Ruling:
         return entry
 
 
-MISSING = Ruling(None, failure=EvaluationError(Reason.VERDICTS_MISSING))
+MISSING = Verdict(None, failure=EvaluationError(Reason.VERDICTS_MISSING))
 
 
 def ask_by_id(
@@ -58,8 +58,8 @@ def ask_by_id(
     items: Mapping[int, str],
     *,
     tries: int = 2,
-) -> dict[int, Ruling]:
-    """One ruling per item: those that the judge leaves out or answers with no valid verdict are asked about once more.
+) -> dict[int, Verdict]:
+    """One verdict per item: those that the judge leaves out or answers with no valid verdict are asked about once more.
 
     Args:
         data: what the prompt needs besides the items.
@@ -70,9 +70,9 @@ def ask_by_id(
     Raises:
         EvaluationError: the first call failed. A failing second call leaves its items without a verdict.
     """
-    rulings: dict[int, Ruling] = {}
+    verdicts: dict[int, Verdict] = {}
     for attempt in range(1, tries + 1):
-        open_items = {number: text for number, text in items.items() if number not in rulings}
+        open_items = {number: text for number, text in items.items() if number not in verdicts}
         if not open_items:
             break
         listed = [{"id": number, "text": text} for number, text in open_items.items()]
@@ -81,17 +81,17 @@ def ask_by_id(
         except EvaluationError as error:
             if attempt == 1:
                 raise
-            return rulings | {number: Ruling(None, failure=error) for number in open_items}
+            return verdicts | {number: Verdict(None, failure=error) for number in open_items}
         for item in reply.items:
-            if item.id in open_items and item.id not in rulings:
+            if item.id in open_items and item.id not in verdicts:
                 kind = item.kind if item.kind in UNSUPPORTED_KINDS and not item.verdict else ""
-                rulings[item.id] = Ruling(item.verdict, item.reason, kind)
-    return {number: rulings.get(number, MISSING) for number in items}
+                verdicts[item.id] = Verdict(item.verdict, item.reason, kind)
+    return {number: verdicts.get(number, MISSING) for number in items}
 
 
 def judge_statements(
     session: JudgeSession, statements: Sequence[str], chunks: Sequence[str], *, batch: int = BATCH
-) -> list[Ruling]:
+) -> list[Verdict]:
     """Which statements the chunks support.
 
     Asked in batches, over windows of chunks, as often as the session votes, all in parallel.
@@ -102,7 +102,7 @@ def judge_statements(
         batch: statements per call; 1 asks about each alone.
 
     Returns:
-        N rulings. A statement is supported when any window supports it.
+        N verdicts. A statement is supported when any window supports it.
 
     Raises:
         EvaluationError: when nothing could be judged at all.
@@ -110,7 +110,7 @@ def judge_statements(
     numbered = dict(enumerate(statements, start=1))
     batches = [dict(list(numbered.items())[start : start + batch]) for start in range(0, len(numbered), batch)]
 
-    def one_batch(items: dict[int, str]) -> dict[int, Ruling]:
+    def one_batch(items: dict[int, str]) -> dict[int, Verdict]:
         return over_windows(
             session,
             chunks,
@@ -118,54 +118,56 @@ def judge_statements(
             list(items),
         )
 
-    def one_vote() -> dict[int, Ruling]:
+    def one_vote() -> dict[int, Verdict]:
         return merge(session.gather([partial(one_batch, items) for items in batches]), batches)
 
-    rulings = by_majority(session, one_vote, list(numbered))
-    return [rulings[number] for number in numbered]
+    verdicts = by_majority(session, one_vote, list(numbered))
+    return [verdicts[number] for number in numbered]
 
 
 def merge(
-    outcomes: Sequence[dict[int, Ruling] | EvaluationError], batches: Sequence[dict[int, str]]
-) -> dict[int, Ruling]:
-    """The batches' rulings together; a failed batch leaves its items without a verdict.
+    outcomes: Sequence[dict[int, Verdict] | EvaluationError], batches: Sequence[dict[int, str]]
+) -> dict[int, Verdict]:
+    """The batches' verdicts together; a failed batch leaves its items without a verdict.
 
     Raises:
         EvaluationError: every batch failed.
     """
     raise_if_all_failed(outcomes)
-    rulings: dict[int, Ruling] = {}
+    verdicts: dict[int, Verdict] = {}
     for outcome, items in zip(outcomes, batches, strict=True):
         if isinstance(outcome, EvaluationError):
-            rulings |= {number: Ruling(None, failure=outcome) for number in items}
+            verdicts |= {number: Verdict(None, failure=outcome) for number in items}
         else:
-            rulings |= outcome
-    return rulings
+            verdicts |= outcome
+    return verdicts
 
 
 def over_windows(
     session: JudgeSession,
     chunks: Sequence[str],
-    ask: Callable[[list[str]], dict[int, Ruling]],
+    ask: Callable[[list[str]], dict[int, Verdict]],
     ids: Sequence[int],
-) -> dict[int, Ruling]:
-    """One ruling per id over all windows: yes when any says yes, missing when none does and one is missing."""
+) -> dict[int, Verdict]:
+    """One verdict per id over all windows: yes when any says yes, missing when none does and one is missing."""
     outcomes = session.over_windows(chunks, ask)
     raise_if_all_failed(outcomes)
     return {number: _any([_of(outcome, number) for outcome in outcomes]) for number in ids}
 
 
-def _of(outcome: dict[int, Ruling] | EvaluationError, number: int) -> Ruling:
-    return Ruling(None, failure=outcome) if isinstance(outcome, EvaluationError) else outcome[number]
+def _of(outcome: dict[int, Verdict] | EvaluationError, number: int) -> Verdict:
+    return Verdict(None, failure=outcome) if isinstance(outcome, EvaluationError) else outcome[number]
 
 
-def _any(rulings: Sequence[Ruling]) -> Ruling:
+def _any(verdicts: Sequence[Verdict]) -> Verdict:
     order = {True: 0, None: 1, False: 2}
-    return min(rulings, key=lambda ruling: order[ruling.verdict])
+    return min(verdicts, key=lambda verdict: order[verdict.value])
 
 
-def by_majority(session: JudgeSession, vote: Callable[[], dict[int, Ruling]], ids: Sequence[int]) -> dict[int, Ruling]:
-    """One ruling per id: that of the majority of the session's votes. A tie, after votes were lost, is not a yes.
+def by_majority(
+    session: JudgeSession, vote: Callable[[], dict[int, Verdict]], ids: Sequence[int]
+) -> dict[int, Verdict]:
+    """One verdict per id: that of the majority of the session's votes. A tie, after votes were lost, is not a yes.
 
     Raises:
         EvaluationError: every vote failed.
@@ -175,15 +177,15 @@ def by_majority(session: JudgeSession, vote: Callable[[], dict[int, Ruling]], id
     return {number: majority([_of(outcome, number) for outcome in outcomes]) for number in ids}
 
 
-def majority(rulings: Sequence[Ruling]) -> Ruling:
-    """The ruling that most of the given ones agree with, with its agreement."""
-    cast = [ruling for ruling in rulings if ruling.verdict is not None]
+def majority(verdicts: Sequence[Verdict]) -> Verdict:
+    """The verdict that most of the given ones agree with, with its agreement."""
+    cast = [verdict for verdict in verdicts if verdict.value is not None]
     if not cast:
-        return rulings[0]
-    yes = sum(ruling.holds for ruling in cast)
-    verdict = 2 * yes > len(cast)
-    winner = next((ruling for ruling in cast if ruling.verdict is verdict), cast[0])
-    return replace(winner, verdict=verdict, agreement=max(yes, len(cast) - yes) / len(rulings))
+        return verdicts[0]
+    yes = sum(verdict.holds for verdict in cast)
+    holds = 2 * yes > len(cast)
+    winner = next((verdict for verdict in cast if verdict.value is holds), cast[0])
+    return replace(winner, value=holds, agreement=max(yes, len(cast) - yes) / len(verdicts))
 
 
 def raise_if_all_failed(outcomes: Sequence[object]) -> None:
@@ -192,24 +194,24 @@ def raise_if_all_failed(outcomes: Sequence[object]) -> None:
         raise outcomes[0]  # type: ignore[misc]
 
 
-def coverage(rulings: Sequence[Ruling]) -> dict[str, Any]:
+def coverage(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """How many verdicts were asked for and how many came; the mean agreement of the votes when they differ."""
-    judged = [ruling for ruling in rulings if ruling.verdict is not None]
-    result: dict[str, Any] = {"judged": len(judged), "of": len(rulings)}
-    if judged and min(ruling.agreement for ruling in judged) < 1.0:
-        result["agreement"] = round(sum(ruling.agreement for ruling in judged) / len(judged), 4)
+    judged = [verdict for verdict in verdicts if verdict.value is not None]
+    result: dict[str, Any] = {"judged": len(judged), "of": len(verdicts)}
+    if judged and min(verdict.agreement for verdict in judged) < 1.0:
+        result["agreement"] = round(sum(verdict.agreement for verdict in judged) / len(judged), 4)
     return result
 
 
-def first_failure(rulings: Sequence[Ruling]) -> EvaluationError | None:
+def first_failure(verdicts: Sequence[Verdict]) -> EvaluationError | None:
     """Why a verdict is missing, when one is."""
-    return next((ruling.failure or MISSING.failure for ruling in rulings if ruling.verdict is None), None)
+    return next((verdict.failure or MISSING.failure for verdict in verdicts if verdict.value is None), None)
 
 
 def outcome(
-    metric: str, version: str, score: float, rulings: Sequence[Ruling], details: dict[str, Any], *, cut: bool = False
+    metric: str, version: str, score: float, verdicts: Sequence[Verdict], details: dict[str, Any], *, cut: bool = False
 ) -> MetricResult:
-    """The result of a metric that scores rulings: partial when a verdict or a part of the list is missing.
+    """The result of a metric that scores verdicts: partial when a verdict or a part of the list is missing.
 
     Args:
         details: the claims, parts or chunks; the coverage is added.
@@ -218,16 +220,16 @@ def outcome(
     Raises:
         EvaluationError: not a single verdict came: 0 would be a score of the judge, not of the answer.
     """
-    if rulings and all(ruling.verdict is None for ruling in rulings):
-        raise rulings[0].failure or EvaluationError(Reason.VERDICTS_MISSING)
-    details = {**details, "coverage": coverage(rulings) | {"list_cut": cut}}
-    missing = first_failure(rulings) or (EvaluationError(Reason.JUDGE_UNPARSEABLE) if cut else None)
+    if verdicts and all(verdict.value is None for verdict in verdicts):
+        raise verdicts[0].failure or EvaluationError(Reason.VERDICTS_MISSING)
+    details = {**details, "coverage": coverage(verdicts) | {"list_cut": cut}}
+    missing = first_failure(verdicts) or (EvaluationError(Reason.JUDGE_UNPARSEABLE) if cut else None)
     if missing is not None:
         return MetricResult(metric, version, "partial", score, missing.reason, missing.values, details)
     return MetricResult(metric, version, "scored", score, details=details)
 
 
-def listed(texts: Sequence[str], rulings: Sequence[Ruling]) -> list[dict[str, Any]]:
-    """Texts with their rulings, numbered from 1, for the details."""
-    pairs = enumerate(zip(texts, rulings, strict=True), start=1)
-    return [{"id": number, "text": text, **ruling.as_dict()} for number, (text, ruling) in pairs]
+def listed(texts: Sequence[str], verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
+    """Texts with their verdicts, numbered from 1, for the details."""
+    pairs = enumerate(zip(texts, verdicts, strict=True), start=1)
+    return [{"id": number, "text": text, **verdict.as_dict()} for number, (text, verdict) in pairs]

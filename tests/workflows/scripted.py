@@ -31,24 +31,24 @@ def script(server: ScriptedModelServer) -> None:
     server.on("relevancy.grades", {"grades": [{"id": item, "reason": "", "grade": 3} for item in (1, 2, 3)]})
     server.on("faithfulness.statements", {"statements": STATEMENTS})
     server.on("correctness.statements", {"statements": PARTS})
-    server.on("faithfulness.verdicts", lambda request: {"verdicts": _rulings(request, "statements", SUPPORTED)})
+    server.on("faithfulness.verdicts", lambda request: {"verdicts": _verdicts(request, "statements", SUPPORTED)})
     server.on("recall.parts", {"parts": _parts()})
-    server.on("precision.chunk", lambda request: _ruling(data_of(request)["context"], RELEVANT))
-    server.on("precision.chunks", lambda request: {"verdicts": _rulings(request, "contexts", RELEVANT)})
+    server.on("precision.chunk", lambda request: _verdict(data_of(request)["context"], RELEVANT))
+    server.on("precision.chunks", lambda request: {"verdicts": _verdicts(request, "contexts", RELEVANT)})
     server.on(
-        "retrieval.economy", lambda request: {"parts": _parts(), "chunks": _rulings(request, "contexts", RELEVANT)}
+        "retrieval.economy", lambda request: {"parts": _parts(), "chunks": _verdicts(request, "contexts", RELEVANT)}
     )
     server.on_chat(ANSWER)
 
 
 def _parts() -> list[Reply]:
-    return [{"text": part, **_ruling(part, SUPPORTED)} for part in PARTS]
+    return [{"text": part, **_verdict(part, SUPPORTED)} for part in PARTS]
 
 
-def _rulings(request: Request, listed: str, words: tuple[str, ...]) -> list[Reply]:
-    return [{"id": item["id"], **_ruling(item["text"], words)} for item in data_of(request)[listed]]
+def _verdicts(request: Request, listed: str, words: tuple[str, ...]) -> list[Reply]:
+    return [{"id": item["id"], **_verdict(item["text"], words)} for item in data_of(request)[listed]]
 
 
-def _ruling(text: str, words: tuple[str, ...]) -> Reply:
+def _verdict(text: str, words: tuple[str, ...]) -> Reply:
     holds = any(word in text for word in words)
     return {"reason": "資料にあります" if holds else "資料にありません", "verdict": int(holds)}

@@ -6,7 +6,7 @@ from evaluation.errors import Reason
 from evaluation.metrics import evaluate_metric
 from evaluation.metrics.answer_correctness import score_statements
 from evaluation.metrics.scoring import cosines, f_score, weighted_mean
-from evaluation.metrics.verdicts import Ruling
+from evaluation.metrics.verdicts import Verdict
 from evaluation.report.markdown import finding
 from evaluation.texts import load_texts
 from tests.evaluation.fakes import ScriptedJudge, failing, sample, session, statements
@@ -158,6 +158,6 @@ def test_votes_decide_by_majority() -> None:
 
 
 def test_f1_of_statements_by_hand() -> None:
-    yes, no, missing = Ruling(True), Ruling(False), Ruling(None)
+    yes, no, missing = Verdict(True), Verdict(False), Verdict(None)
     # tp 2, fp 1, fn 2: 2 / (2 + 3 / 2)
     assert score_statements({"answer": [yes, yes, missing], "reference": [yes, no, missing]}) == pytest.approx(4 / 7)

@@ -9,7 +9,7 @@ from evaluation.errors import EvaluationError, Reason
 from evaluation.metrics.verdicts import (
     BATCH,
     MISSING,
-    Ruling,
+    Verdict,
     ask_by_id,
     coverage,
     judge_statements,
@@ -18,7 +18,7 @@ from evaluation.metrics.verdicts import (
 )
 from tests.evaluation.fakes import FakeClock, ScriptedJudge, failing, session, verdicts
 
-YES, NO, LOST = Ruling(True, "yes"), Ruling(False, "no"), Ruling(None, failure=EvaluationError(Reason.TIMEOUT))
+YES, NO, LOST = Verdict(True, "yes"), Verdict(False, "no"), Verdict(None, failure=EvaluationError(Reason.TIMEOUT))
 
 
 def by_id(*pairs: tuple[Any, Any]) -> dict[str, Any]:
@@ -27,9 +27,9 @@ def by_id(*pairs: tuple[Any, Any]) -> dict[str, Any]:
 
 def ask(judge: ScriptedJudge, **options: Any) -> list[bool | None]:
     items = {1: "甲", 2: "乙", 3: "丙"}
-    rulings = ask_by_id(session(judge), "faithfulness.verdicts", {"contexts": ["c"]}, "statements", items, **options)
-    assert list(rulings) == [1, 2, 3]
-    return [ruling.verdict for ruling in rulings.values()]
+    verdicts = ask_by_id(session(judge), "faithfulness.verdicts", {"contexts": ["c"]}, "statements", items, **options)
+    assert list(verdicts) == [1, 2, 3]
+    return [verdict.value for verdict in verdicts.values()]
 
 
 def asked_ids(judge: ScriptedJudge) -> list[list[int]]:
@@ -80,10 +80,10 @@ def test_second_call_can_not_change_what_the_first_said() -> None:
 def test_failing_second_call_costs_only_the_missing_ids() -> None:
     judge = ScriptedJudge(faithfulness__verdicts=[by_id((1, 1), (3, 0)), failing(Reason.MODEL_ERROR)])
     items = {1: "甲", 2: "乙", 3: "丙"}
-    rulings = ask_by_id(session(judge), "faithfulness.verdicts", {}, "statements", items)
-    assert [rulings[n].verdict for n in items] == [True, None, False]
-    assert rulings[2].failure is not None
-    assert rulings[2].failure.reason is Reason.MODEL_ERROR
+    verdicts = ask_by_id(session(judge), "faithfulness.verdicts", {}, "statements", items)
+    assert [verdicts[n].value for n in items] == [True, None, False]
+    assert verdicts[2].failure is not None
+    assert verdicts[2].failure.reason is Reason.MODEL_ERROR
 
 
 def test_failing_first_call_is_told() -> None:
@@ -100,10 +100,10 @@ def test_kind_is_kept_only_for_what_is_not_supported() -> None:
             {"id": 3, "verdict": 0, "kind": "made up"},
         ]
     }
-    rulings = ask_by_id(
+    verdicts = ask_by_id(
         session(ScriptedJudge(faithfulness__verdicts=reply)), "faithfulness.verdicts", {}, "s", {1: "a", 2: "b", 3: "c"}
     )
-    assert [ruling.kind for ruling in rulings.values()] == ["", "contradicted", ""]
+    assert [verdict.kind for verdict in verdicts.values()] == ["", "contradicted", ""]
 
 
 # Windows, batches, votes
@@ -115,8 +115,8 @@ def test_statement_is_supported_when_any_window_supports_it() -> None:
         return by_id(*((item["id"], int(item["text"] in text)) for item in data["statements"]))
 
     judge = ScriptedJudge(faithfulness__verdicts=judge_window)
-    rulings = judge_statements(session(judge, window_characters=4), ["甲", "乙", "丙"], ["xx甲x", "x乙xx", "xxxx"])
-    assert [ruling.verdict for ruling in rulings] == [True, True, False]
+    verdicts = judge_statements(session(judge, window_characters=4), ["甲", "乙", "丙"], ["xx甲x", "x乙xx", "xxxx"])
+    assert [verdict.value for verdict in verdicts] == [True, True, False]
     assert sorted(data["contexts"] for _, data, _ in judge.calls) == [["xxxx"], ["xx甲x"], ["x乙xx"]]
 
 
@@ -125,8 +125,8 @@ def test_verdict_that_is_missing_in_a_window_is_missing_unless_another_supports_
         return by_id((1, 1)) if data["contexts"] == ["a"] else by_id((2, 0))
 
     judge = ScriptedJudge(faithfulness__verdicts=judge_window)
-    rulings = judge_statements(session(judge, window_characters=1), ["甲", "乙"], ["a", "b"])
-    assert [ruling.verdict for ruling in rulings] == [True, None]
+    verdicts = judge_statements(session(judge, window_characters=1), ["甲", "乙"], ["a", "b"])
+    assert [verdict.value for verdict in verdicts] == [True, None]
 
 
 def test_failed_window_leaves_what_no_other_supports_without_a_verdict() -> None:
@@ -134,9 +134,9 @@ def test_failed_window_leaves_what_no_other_supports_without_a_verdict() -> None
         return by_id((1, 1), (2, 0)) if data["contexts"] == ["a"] else failing(Reason.MODEL_ERROR)
 
     judge = ScriptedJudge(faithfulness__verdicts=judge_window)
-    rulings = judge_statements(session(judge, window_characters=1), ["甲", "乙"], ["a", "b"])
-    assert [ruling.verdict for ruling in rulings] == [True, None]
-    assert coverage(rulings) == {"judged": 1, "of": 2}
+    verdicts = judge_statements(session(judge, window_characters=1), ["甲", "乙"], ["a", "b"])
+    assert [verdict.value for verdict in verdicts] == [True, None]
+    assert coverage(verdicts) == {"judged": 1, "of": 2}
 
 
 def test_many_statements_go_in_batches_and_keep_their_numbers() -> None:
@@ -144,15 +144,15 @@ def test_many_statements_go_in_batches_and_keep_their_numbers() -> None:
         return by_id(*((item["id"], int(item["text"][1:]) % 2) for item in data["statements"]))
 
     judge = ScriptedJudge(faithfulness__verdicts=judge_batch)
-    rulings = judge_statements(session(judge), [f"s{n}" for n in range(BATCH + 2)], ["c"])
-    assert [ruling.verdict for ruling in rulings] == [bool(n % 2) for n in range(BATCH + 2)]
+    verdicts = judge_statements(session(judge), [f"s{n}" for n in range(BATCH + 2)], ["c"])
+    assert [verdict.value for verdict in verdicts] == [bool(n % 2) for n in range(BATCH + 2)]
     assert sorted(len(ids) for ids in asked_ids(judge)) == [2, BATCH]
 
 
 def test_batch_of_one_asks_about_each_statement_alone() -> None:
     judge = ScriptedJudge(faithfulness__verdicts=lambda data: by_id((data["statements"][0]["id"], 1)))
-    rulings = judge_statements(session(judge), ["甲", "乙", "丙"], ["c"], batch=1)
-    assert [ruling.verdict for ruling in rulings] == [True] * 3
+    verdicts = judge_statements(session(judge), ["甲", "乙", "丙"], ["c"], batch=1)
+    assert [verdict.value for verdict in verdicts] == [True] * 3
     assert sorted(asked_ids(judge)) == [[1], [2], [3]]
 
 
@@ -161,8 +161,8 @@ def test_failed_batch_leaves_its_statements_without_a_verdict() -> None:
         return failing(Reason.MODEL_ERROR) if data["statements"][0]["id"] == 2 else by_id((1, 1), (3, 0))
 
     judge = ScriptedJudge(faithfulness__verdicts=judge_batch)
-    rulings = judge_statements(session(judge), ["甲", "乙", "丙"], ["c"], batch=1)
-    assert [ruling.verdict for ruling in rulings] == [True, None, False]
+    verdicts = judge_statements(session(judge), ["甲", "乙", "丙"], ["c"], batch=1)
+    assert [verdict.value for verdict in verdicts] == [True, None, False]
 
 
 def test_all_batches_failing_is_told() -> None:
@@ -174,14 +174,14 @@ def test_all_batches_failing_is_told() -> None:
 
 def test_majority_of_the_votes_counts_with_its_agreement() -> None:
     judge = ScriptedJudge(faithfulness__verdicts=[verdicts(1), verdicts(0), verdicts(1)])
-    [ruling] = judge_statements(session(judge, votes=3), ["甲"], ["c"])
-    assert ruling.verdict is True
-    assert ruling.agreement == pytest.approx(2 / 3)
-    assert coverage([ruling]) == {"judged": 1, "of": 1, "agreement": 0.6667}
+    [verdict] = judge_statements(session(judge, votes=3), ["甲"], ["c"])
+    assert verdict.value is True
+    assert verdict.agreement == pytest.approx(2 / 3)
+    assert coverage([verdict]) == {"judged": 1, "of": 1, "agreement": 0.6667}
 
 
 @pytest.mark.parametrize(
-    ("votes", "verdict", "agreement"),
+    ("votes", "value", "agreement"),
     [
         ([YES], True, 1.0),
         ([YES, NO, YES], True, 2 / 3),
@@ -194,21 +194,21 @@ def test_majority_of_the_votes_counts_with_its_agreement() -> None:
         ([LOST, LOST, LOST], None, 1.0),
     ],
 )
-def test_majority(votes: list[Ruling], verdict: bool | None, agreement: float) -> None:
-    ruling = majority(votes)
-    assert ruling.verdict is verdict
-    assert ruling.agreement == pytest.approx(agreement)
-    assert ruling.reason == {True: "yes", None: ""}.get(verdict, ruling.reason)
+def test_majority(votes: list[Verdict], value: bool | None, agreement: float) -> None:
+    verdict = majority(votes)
+    assert verdict.value is value
+    assert verdict.agreement == pytest.approx(agreement)
+    assert verdict.reason == {True: "yes", None: ""}.get(value, verdict.reason)
 
 
 def test_reason_is_that_of_a_vote_with_the_majority() -> None:
-    assert majority([YES, NO, Ruling(False, "other")]).reason == "no"
+    assert majority([YES, NO, Verdict(False, "other")]).reason == "no"
 
 
 def test_vote_that_is_lost_shows_in_the_agreement() -> None:
     judge = ScriptedJudge(faithfulness__verdicts=[verdicts(1), failing(Reason.MODEL_ERROR), verdicts(1)])
-    [ruling] = judge_statements(session(judge, votes=3), ["甲"], ["c"])
-    assert (ruling.verdict, ruling.as_dict()["agreement"]) == (True, 0.6667)
+    [verdict] = judge_statements(session(judge, votes=3), ["甲"], ["c"])
+    assert (verdict.value, verdict.as_dict()["agreement"]) == (True, 0.6667)
 
 
 def test_all_votes_lost_is_told() -> None:
@@ -225,7 +225,7 @@ def test_ruling_as_data() -> None:
     assert YES.as_dict() == {"verdict": 1, "reason": "yes"}
     assert NO.as_dict() == {"verdict": 0, "reason": "no"}
     assert MISSING.as_dict() == {"verdict": None, "reason": ""}
-    assert Ruling(False, "r", "absent", 2 / 3).as_dict() == {
+    assert Verdict(False, "r", "absent", 2 / 3).as_dict() == {
         "verdict": 0,
         "reason": "r",
         "kind": "absent",
@@ -234,7 +234,7 @@ def test_ruling_as_data() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rulings", "cut", "status", "reason"),
+    ("verdicts", "cut", "status", "reason"),
     [
         ([YES, NO], False, "scored", Reason.NONE),
         ([YES, LOST], False, "partial", Reason.TIMEOUT),
@@ -244,12 +244,12 @@ def test_ruling_as_data() -> None:
     ],
 )
 def test_result_is_partial_when_something_is_missing(
-    rulings: list[Ruling], cut: bool, status: str, reason: Reason
+    verdicts: list[Verdict], cut: bool, status: str, reason: Reason
 ) -> None:
-    result = outcome("m", "1", 0.5, rulings, {"x": 1}, cut=cut)
+    result = outcome("m", "1", 0.5, verdicts, {"x": 1}, cut=cut)
     assert (result.status, result.reason, result.score) == (status, reason, 0.5)
-    judged = sum(ruling.verdict is not None for ruling in rulings)
-    assert result.details == {"x": 1, "coverage": {"judged": judged, "of": len(rulings), "list_cut": cut}}
+    judged = sum(verdict.value is not None for verdict in verdicts)
+    assert result.details == {"x": 1, "coverage": {"judged": judged, "of": len(verdicts), "list_cut": cut}}
     json.dumps(result.details, allow_nan=False)
 
 

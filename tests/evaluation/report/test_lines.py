@@ -11,7 +11,7 @@ from evaluation.errors import EvaluationError, Reason
 from evaluation.golden.matching import Match
 from evaluation.golden.table import Row, Table
 from evaluation.languages import LANGUAGES, Language
-from evaluation.metrics.verdicts import Ruling, listed, outcome
+from evaluation.metrics.verdicts import Verdict, listed, outcome
 from evaluation.report.escape import escape, one_line, unescape
 from evaluation.report.lookup import lookup_line
 from evaluation.report.markdown import finding, list_line, reason_sentence, score_word, summary_line
@@ -21,14 +21,14 @@ from evaluation.texts import load_texts
 
 JA, EN, ZH = (load_texts(language) for language in ("ja", "en", "zh"))
 CLAIMS = ["20日付与されます", "6か月後です", "時間単位です", "申請は不要です", "上限は40日です"]
-MISSING = Ruling(None, failure=EvaluationError(Reason.VERDICTS_MISSING))
+MISSING = Verdict(None, failure=EvaluationError(Reason.VERDICTS_MISSING))
 
 
 def shares(metric: str, *values: int | None, cut: bool = False, agreement: float = 1.0) -> MetricResult:
     key = {"faithfulness": "claims", "context_recall": "parts"}[metric]
-    rulings = [MISSING if value is None else Ruling(bool(value), agreement=agreement) for value in values]
-    score = sum(ruling.holds for ruling in rulings) / len(rulings)
-    return outcome(metric, "1", score, rulings, {key: listed(CLAIMS[: len(values)], rulings)}, cut=cut)
+    verdicts = [MISSING if value is None else Verdict(bool(value), agreement=agreement) for value in values]
+    score = sum(verdict.holds for verdict in verdicts) / len(verdicts)
+    return outcome(metric, "1", score, verdicts, {key: listed(CLAIMS[: len(values)], verdicts)}, cut=cut)
 
 
 def chunks(*values: int, score: float) -> MetricResult:
