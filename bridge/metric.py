@@ -8,10 +8,10 @@ from bridge.call import about, open_session, read_options, read_sample
 from bridge.edge import EvaluatorTool, Output
 from evaluation.errors import EvaluationError
 from evaluation.metrics import METRICS, evaluate_metric
-from evaluation.metrics.scoring import reaches
 from evaluation.report.markdown import list_line, score_word, summary_line
 from evaluation.result import MetricResult, bounded
 from evaluation.settings import read_threshold
+from evaluation.statistics.gate import reaches
 from evaluation.texts import Texts
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from evaluation.errors import Reason
 from evaluation.metrics.documents import DocumentScores
-from evaluation.metrics.scoring import reaches
 from evaluation.result import MetricResult
+from evaluation.statistics.gate import reaches
 
 # Where the user gave no threshold.
 DEFAULT_THRESHOLD = 0.7

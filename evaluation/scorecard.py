@@ -10,10 +10,10 @@ from evaluation.errors import EvaluationError, Reason
 from evaluation.judging.session import JudgeSession
 from evaluation.metrics import METRICS, context_precision, context_recall, evaluate_metric, retrieval_economy
 from evaluation.metrics.documents import DocumentScores, score_documents
-from evaluation.metrics.scoring import reaches
 from evaluation.result import MetricResult, Status
 from evaluation.sample import Sample
 from evaluation.settings import invalid_setting
+from evaluation.statistics.gate import reaches
 
 # In the order in which they are shown.
 FOUR = ("faithfulness", "answer_relevancy", "context_recall", "context_precision")

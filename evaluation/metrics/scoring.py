@@ -43,11 +43,6 @@ def average_precision(relevant: Sequence[bool]) -> float:
     return sum(found / rank for found, rank in enumerate(hit_ranks, start=1)) / len(hit_ranks)
 
 
-def reaches(score: float, threshold: float) -> bool:
-    """Whether a score is at its threshold or above. Sums of floats may miss it by a hair: 0.7 of (0.6 + 0.8) / 2."""
-    return score >= threshold - 1e-9
-
-
 def cosines(one: Sequence[float], many: Sequence[Sequence[float]]) -> list[float]:
     """Cosine similarity of one vector with each of several.
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from evaluation.diagnosis import Finding
-from evaluation.metrics.scoring import reaches
 from evaluation.report.escape import escape
 from evaluation.report.markdown import (
     FAIR,
@@ -20,6 +19,7 @@ from evaluation.report.markdown import (
 from evaluation.report.numbers import money, score_text
 from evaluation.result import MetricResult
 from evaluation.scorecard import Scorecard
+from evaluation.statistics.gate import reaches
 from evaluation.texts import Texts
 
 REASON_CHARACTERS = 80

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from evaluation.errors import Reason
-from evaluation.metrics.scoring import reaches
 from evaluation.report.escape import escape
 from evaluation.report.numbers import bar, score_against, score_text
 from evaluation.result import MetricResult
+from evaluation.statistics.gate import reaches
 from evaluation.texts import Texts
 
 QUOTE_CHARACTERS = 60

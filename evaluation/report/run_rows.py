@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluation.errors import Reason
-from evaluation.metrics.scoring import reaches
 from evaluation.report.escape import one_line, unescape
 from evaluation.report.markdown import FAIR, GOOD, finding, kind_of, reason_sentence
 from evaluation.result import MetricResult
 from evaluation.runs.records import RowRecord
+from evaluation.statistics.gate import reaches
 from evaluation.texts import Texts
 
 # The lists in a metric's details that hold verdicts, in the order in which they are shown.

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from evaluation.metrics.scoring import reaches
 from evaluation.report.markdown import capitalized
 from evaluation.report.numbers import difference_text, money, score_against, score_text
 from evaluation.runs.statistics import Comparison, MetricStatistics
 from evaluation.runs.summary import RunReport
+from evaluation.statistics.gate import reaches
 from evaluation.texts import Texts
 
 # Below it an interval by bootstrap is too narrow to be taken at its word.

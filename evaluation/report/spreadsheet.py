@@ -13,13 +13,13 @@ from openpyxl.styles import Alignment, Font, PatternFill
 from openpyxl.utils import get_column_letter
 
 from evaluation.diagnosis import DEFAULT_THRESHOLD
-from evaluation.metrics.scoring import reaches
 from evaluation.report.run_making import making
 from evaluation.report.run_rows import app_failure, lacking, metric_failures, state_word
 from evaluation.report.run_words import compared, not_compared, progress, remarks, verdict
 from evaluation.runs.records import RowRecord
 from evaluation.runs.statistics import MetricStatistics
 from evaluation.runs.summary import RunReport
+from evaluation.statistics.gate import reaches
 from evaluation.texts import Texts
 
 # A spreadsheet's own limit for a cell, counted as UTF-16 does.

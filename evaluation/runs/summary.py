@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from evaluation.metrics.scoring import reaches
 from evaluation.runs.records import RowRecord, RunSettings
 from evaluation.runs.statistics import Comparison, MetricStatistics, compare, metric_statistics
+from evaluation.statistics.gate import reaches
 
 # Settings that change the scores themselves: between runs that differ in them a difference may come from the judge.
 JUDGING = ("judge", "embedding_model", "depth", "votes", "language")

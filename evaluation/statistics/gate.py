@@ -1,0 +1,6 @@
+"""Whether a score or a mean reaches its threshold."""
+
+
+def reaches(score: float, threshold: float) -> bool:
+    """Whether a score is at its threshold or above. Sums of floats may miss it by a hair: 0.7 of (0.6 + 0.8) / 2."""
+    return score >= threshold - 1e-9
