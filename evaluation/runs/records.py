@@ -84,7 +84,6 @@ class RowRecord:
         kept = dict(self.metrics.get(metric, {}))
         if not kept:
             return None
-        kept.pop("score_text", None)
         score, status, version = kept.pop("score", None), kept.pop("status", "failed"), str(kept.pop("version", ""))
         reason = kept.pop("reason", "")
         values = kept.pop("reason_values", {})

@@ -17,7 +17,6 @@ from evaluation.judging.session import JudgeSession
 from evaluation.judging.usage import Usage
 from evaluation.metrics import METRICS
 from evaluation.metrics.documents import read_documents, score_documents
-from evaluation.report.markdown import score_word
 from evaluation.result import MetricResult, bounded
 from evaluation.runs.places import Places
 from evaluation.runs.records import RowRecord, RunSettings, fingerprint, open_records
@@ -25,7 +24,6 @@ from evaluation.runs.runner import Ask, Runner, shorten
 from evaluation.runs.store import RunHead, RunStore, Values
 from evaluation.runs.summary import RunReport, build_report
 from evaluation.scorecard import evaluate_answer
-from evaluation.texts import Texts, load_texts
 
 # Judge calls at the same time over all rows.
 PARALLEL_CALLS = 16
@@ -227,16 +225,14 @@ class _Scorer:
             places=self._places.for_row(),
         )
         card = evaluate_answer(session, record.sample, metrics, options=self._request.options)
-        texts = load_texts(settings.language)
-        judged = record.metrics | {name: _as_kept(result, texts) for name, result in card.results.items()}
+        judged = record.metrics | {name: _as_kept(result) for name, result in card.results.items()}
         record.metrics = {name: judged[name] for name in settings.metrics if name in judged}
         record.usage, record.reused = _added(record.usage, session.usage.as_dict()), False
 
 
-def _as_kept(result: MetricResult, texts: Texts) -> dict[str, Any]:
+def _as_kept(result: MetricResult) -> dict[str, Any]:
     return {
         "score": result.score,
-        "score_text": score_word(result, texts),
         "status": result.status,
         "reason": result.reason.value,
         "reason_values": {

@@ -59,7 +59,7 @@ def test_the_sample_holds_what_the_metrics_judge() -> None:
 
 def test_a_kept_metric_is_a_result_again() -> None:
     claims = [{"id": 1, "text": "10日", "verdict": 1}]
-    kept = metric(1.0, score_text="1.00", reason_values={}, claims=claims)
+    kept = metric(1.0, reason_values={}, claims=claims)
     record = done(metrics={"faithfulness": kept})
 
     assert record.result("faithfulness") == MetricResult("faithfulness", "1", "scored", 1.0, details={"claims": claims})

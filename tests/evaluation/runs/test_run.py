@@ -125,7 +125,7 @@ def test_a_row_keeps_what_the_metrics_found_and_what_is_wrong() -> None:
     record = Place().run(rows=[row], settings={"thresholds": {"faithfulness": 0.9}}).records[0]
 
     faithfulness = record.metrics["faithfulness"]
-    assert (faithfulness["score"], faithfulness["score_text"], faithfulness["status"]) == (0.5, "0.50", "scored")
+    assert (faithfulness["score"], faithfulness["status"]) == (0.5, "scored")
     assert [claim["verdict"] for claim in faithfulness["claims"]] == [1, 0]
     assert record.document_scores == {
         "hit_rate": 0.0,
