@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.errors import Reason
+from evaluation.metrics import METRICS
 from evaluation.metrics.documents import DocumentScores
 from evaluation.result import MetricResult
-from evaluation.statistics.gate import reaches
-
-# Where the user gave no threshold.
-DEFAULT_THRESHOLD = 0.7
+from evaluation.statistics.gate import GOOD, reaches
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ def diagnose(
     Args:
         results: by metric name; metrics that were not asked for are left out.
         chunks: how many chunks were retrieved.
-        thresholds: from which score on a metric is good; 0.7 where none is given.
+        thresholds: from which score on a metric is good; GOOD where none is given.
         documents: the comparison with the documents that the question table names.
     """
     facts = facts_of(results, chunks, thresholds or {}, documents)
@@ -76,15 +74,12 @@ def facts_of(
     documents: DocumentScores | None,
 ) -> dict[str, Any]:
     """What the rules ask about; see diagnosis.toml."""
-    levels = {
-        name: _level(results.get(name), thresholds.get(name, DEFAULT_THRESHOLD))
-        for name in ("answer_relevancy", "faithfulness", "context_recall", "context_precision", "answer_correctness")
-    }
+    levels = {name: _level(results.get(name), thresholds.get(name, GOOD)) for name in METRICS}
     relevancy, faithfulness = results.get("answer_relevancy"), results.get("faithfulness")
     claims = faithfulness.details.get("claims", []) if faithfulness else []
     # Where nothing could be judged, nothing is known of the retrieval either: the wiring is what is wrong.
     judged = any(result.score is not None or result.reason is Reason.NO_CLAIMS for result in results.values())
-    needs_contexts = judged and any(name in results for name in ("faithfulness", "context_recall", "context_precision"))
+    needs_contexts = judged and any(name in results and "contexts" in metric.inputs for name, metric in METRICS.items())
     return {
         **levels,
         "refusal": relevancy is not None and relevancy.reason is Reason.NONCOMMITTAL,

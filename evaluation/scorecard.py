@@ -15,14 +15,12 @@ from evaluation.sample import Sample
 from evaluation.settings import invalid_setting
 from evaluation.statistics.gate import reaches
 
-# In the order in which they are shown.
-FOUR = ("faithfulness", "answer_relevancy", "context_recall", "context_precision")
+# Which metrics are evaluated together under a name, each in the order in which they are shown.
 PRESETS: Mapping[str, tuple[str, ...]] = {
-    "four": FOUR,
-    "four_and_correctness": (*FOUR, "answer_correctness"),
-    "answer": ("faithfulness", "answer_relevancy"),
-    "retrieval": ("context_recall", "context_precision"),
+    preset: tuple(name for name, metric in METRICS.items() if preset in metric.presets)
+    for preset in ("four", "four_and_correctness", "answer", "retrieval")
 }
+FOUR = PRESETS["four"]
 
 
 @dataclass(frozen=True)
@@ -93,7 +91,7 @@ def read_metrics(value: object) -> tuple[str, ...]:
     chosen = {str(name).strip() for name in names}
     if not chosen or not chosen <= METRICS.keys():
         raise invalid_setting("metrics", value, "four", "four_and_correctness")
-    return tuple(name for name in PRESETS["four_and_correctness"] if name in chosen)
+    return tuple(name for name in METRICS if name in chosen)
 
 
 def evaluate_answer(

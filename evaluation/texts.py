@@ -1,4 +1,4 @@
-"""The sentences that users read: data files texts/<language>.toml."""
+"""The sentences that users read: data files texts/<language>.toml; those of a metric texts/metrics/<metric>.toml."""
 
 import tomllib
 from collections.abc import Mapping
@@ -38,14 +38,27 @@ class Texts:
         """The sentence for a reason code, with the parameter's label where it names a field; "" for no reason."""
         if reason is Reason.NONE:
             return ""
-        field = {"field": self.get(f"fields.{values['field']}")} if "field" in values else {}
+        field = {"field": self._field(str(values["field"]))} if "field" in values else {}
         return self.get(f"reasons.{reason.value}", **{**values, **field})
+
+    def _field(self, name: str) -> str:
+        metric = name.removesuffix("_threshold")
+        if metric != name:
+            return self.get("threshold_of", metric=self.get(f"metrics.{metric}"))
+        return self.get(f"fields.{name}")
 
 
 @cache
 def load_texts(language: Language) -> Texts:
-    """The texts of a language."""
-    return Texts(language, tomllib.loads((_FOLDER / f"{language}.toml").read_text(encoding="utf-8")))
+    """The texts of a language. A metric's own words stand under words.<metric>, its label under metrics.<metric>."""
+    entries = _read(_FOLDER / f"{language}.toml")
+    words = {path.stem: _read(path)[language] for path in sorted((_FOLDER / "metrics").glob("*.toml"))}
+    labels = {metric: word["label"] for metric, word in words.items()}
+    return Texts(language, {**entries, "words": words, "metrics": labels})
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 @cache

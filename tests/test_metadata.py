@@ -15,6 +15,9 @@ from markdown_it import MarkdownIt
 from bridge import app
 from bridge.call import MAX_QUESTIONS
 from devhost.package import PLACEHOLDERS
+from evaluation.errors import Reason
+from evaluation.languages import Language
+from evaluation.texts import load_texts
 
 ROOT = Path(__file__).parent.parent
 LANGUAGES = ("en_US", "ja_JP", "zh_Hans")
@@ -341,12 +344,15 @@ def test_descriptions_for_models_are_english_and_short_enough(name: str) -> None
 
 
 @pytest.mark.parametrize(("code", "language"), [("en", "en_US"), ("ja", "ja_JP"), ("zh", "zh_Hans")])
-def test_labels_and_results_use_the_same_names(code: str, language: str) -> None:
+def test_labels_and_results_use_the_same_names(code: Language, language: str) -> None:
     results = tomllib.loads((ROOT / f"evaluation/texts/{code}.toml").read_text(encoding="utf-8"))
+    texts = load_texts(code)
     labels = {entry["name"]: entry["label"][language] for tool in TOOLS.values() for entry in tool["parameters"]}
 
     for metric in METRICS:
-        assert results["metrics"][metric] == TOOLS[metric]["identity"]["label"][language]
+        assert texts.get(f"metrics.{metric}") == TOOLS[metric]["identity"]["label"][language]
+        threshold = texts.reason(Reason.MODEL_NOT_SELECTED, {"field": f"{metric}_threshold"})
+        assert labels[f"{metric}_threshold"].casefold() in threshold.casefold()
     for field, name in results["fields"].items():
         # Without the article before it and the variable's name behind it.
         plain = re.sub(r"^(The|A|An) |（.*）$", "", name)

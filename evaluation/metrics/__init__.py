@@ -1,54 +1,28 @@
-"""One module per metric: NAME, VERSION and `evaluate`, which takes a JudgeSession and a Sample."""
+"""One module per metric, which describes itself as METRIC: what is put here, tools, scorecard and reports know."""
 
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import pkgutil
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from evaluation.errors import EvaluationError, Reason, whereabouts
 from evaluation.judging.session import JudgeSession
-from evaluation.metrics import answer_correctness, answer_relevancy, context_precision, context_recall, faithfulness
+from evaluation.metrics.metric import Metric
 from evaluation.result import MetricResult
 from evaluation.sample import Sample
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Metric:
-    """A metric as tools know it.
-
-    Attributes:
-        inputs: the fields of the sample that it reads.
-        options: the keyword arguments of `evaluate` that users may set.
-    """
-
-    version: str
-    evaluate: Callable[..., MetricResult]
-    inputs: tuple[str, ...]
-    options: tuple[str, ...] = ()
+def _found() -> Iterator[Metric]:
+    for module in pkgutil.iter_modules(__path__):
+        metric = getattr(pkgutil.resolve_name(f"{__name__}.{module.name}"), "METRIC", None)
+        if isinstance(metric, Metric):
+            yield metric
 
 
-METRICS: Mapping[str, Metric] = {
-    answer_relevancy.NAME: Metric(
-        answer_relevancy.VERSION, answer_relevancy.evaluate, ("question", "answer"), ("question_count",)
-    ),
-    faithfulness.NAME: Metric(
-        faithfulness.VERSION, faithfulness.evaluate, ("question", "answer", "contexts"), ("depth",)
-    ),
-    context_recall.NAME: Metric(
-        context_recall.VERSION, context_recall.evaluate, ("question", "reference", "contexts"), ("depth",)
-    ),
-    context_precision.NAME: Metric(
-        context_precision.VERSION, context_precision.evaluate, ("question", "reference", "contexts"), ("depth",)
-    ),
-    answer_correctness.NAME: Metric(
-        answer_correctness.VERSION,
-        answer_correctness.evaluate,
-        ("question", "answer", "reference"),
-        ("similarity_weight",),
-    ),
-}
+# In the order in which they are shown.
+METRICS: Mapping[str, Metric] = {metric.name: metric for metric in sorted(_found(), key=lambda metric: metric.place)}
 
 
 def evaluate_metric(name: str, session: JudgeSession, sample: Sample, options: Mapping[str, Any]) -> MetricResult:

@@ -13,6 +13,7 @@ from typing import Any
 from evaluation.errors import EvaluationError, Reason
 from evaluation.judging.replies import JudgementOf, Shape
 from evaluation.judging.session import JudgeSession
+from evaluation.metrics.metric import DetailList, Metric, Said
 from evaluation.metrics.scoring import cosines, f_score, weighted_mean
 from evaluation.metrics.statements import answer_statements, reference_statements
 from evaluation.metrics.verdicts import MISSING, Verdict, by_majority, listed, outcome
@@ -119,3 +120,30 @@ def _classify(session: JudgeSession, question: str, texts: Mapping[str, list[str
 
     by_place = by_majority(session, vote, list(items))
     return {side: [by_place[offsets[side] + number] for number in range(1, len(texts[side]) + 1)] for side in SIDES}
+
+
+def say(result: MetricResult) -> list[Said]:
+    """What of the reference the answer leaves out, and what it says beyond it."""
+    said = []
+    for name, key in (("missing", "facts"), ("extra", "claims")):
+        entries = result.details[key]
+        lacking = [entry for entry in entries if entry["verdict"] != 1]
+        if lacking:
+            said.append(Said(name, {"of": len(entries), "missing": len(lacking)}, lacking))
+    said = said or [Said("all")]
+    if result.details["method"] == "f1":
+        said.append(Said("f1_only", remark=True))
+    return said
+
+
+METRIC = Metric(
+    NAME,
+    VERSION,
+    evaluate,
+    say,
+    inputs=("question", "answer", "reference"),
+    place=50,
+    options=("similarity_weight",),
+    lists=(DetailList("claims", "verdicts"), DetailList("facts", "complaints")),
+    presets=("four_and_correctness",),
+)

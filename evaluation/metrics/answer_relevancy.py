@@ -15,10 +15,12 @@ from typing import Any
 from evaluation.errors import EvaluationError, Reason
 from evaluation.judging.replies import Grade, Question, Shape
 from evaluation.judging.session import JudgeSession
+from evaluation.metrics.metric import DetailList, Metric, Said
 from evaluation.metrics.scoring import answer_relevancy, cosines
 from evaluation.metrics.verdicts import raise_if_all_failed
 from evaluation.result import MetricResult
 from evaluation.sample import Sample
+from evaluation.statistics.gate import FAIR, GOOD, reaches
 
 NAME = "answer_relevancy"
 VERSION = "1"
@@ -121,3 +123,28 @@ def _details(
     if votes > 1:
         details["coverage"]["agreement"] = round(max(flagged, votes - flagged) / votes, 4)
     return details
+
+
+def say(result: MetricResult) -> list[Said]:
+    """Whether the answer answers the question; where it does not, which one it would."""
+    score = result.score or 0.0
+    level = "high" if reaches(score, GOOD) else "middle" if reaches(score, FAIR) else "low"
+    said = [Said(level)]
+    if level != "high":
+        said.append(Said("asked", quoted=result.details["questions"][:1], remark=True))
+    if result.details["method"] == "judged":
+        said.append(Said("judged", remark=True))
+    return said
+
+
+METRIC = Metric(
+    NAME,
+    VERSION,
+    evaluate,
+    say,
+    inputs=("question", "answer"),
+    place=20,
+    options=("question_count",),
+    lists=(DetailList("questions", "plain"),),
+    presets=("four", "four_and_correctness", "answer"),
+)

@@ -11,6 +11,7 @@ from functools import partial
 from evaluation.errors import EvaluationError, Reason
 from evaluation.judging.replies import Judgement, Shape
 from evaluation.judging.session import JudgeSession
+from evaluation.metrics.metric import DetailList, Metric, Said
 from evaluation.metrics.scoring import average_precision
 from evaluation.metrics.verdicts import (
     MISSING,
@@ -98,3 +99,30 @@ def _together(session: JudgeSession, sample: Sample) -> dict[int, Verdict]:
             if error.reason is not Reason.CONTEXT_TOO_LONG:
                 raise
     return _one_by_one(session, sample)
+
+
+def say(result: MetricResult) -> list[Said]:
+    """How many chunks are relevant, and at which ranks."""
+    chunks = result.details["chunks"]
+    ranks = [chunk["rank"] for chunk in chunks if chunk["verdict"] == 1]
+    if len(chunks) == 1:
+        return [Said("one_of_one" if ranks else "none_of_one")]
+    if not ranks:
+        return [Said("none", {"of": len(chunks)})]
+    if len(ranks) == len(chunks):
+        return [Said("all", {"of": len(chunks)})]
+    on_top = ranks == list(range(1, len(ranks) + 1))
+    return [Said("top" if on_top else "mixed", {"of": len(chunks), "relevant": len(ranks), "ranks": ranks})]
+
+
+METRIC = Metric(
+    NAME,
+    VERSION,
+    evaluate,
+    say,
+    inputs=("question", "reference", "contexts"),
+    place=40,
+    options=("depth",),
+    lists=(DetailList("chunks", "chunks"),),
+    presets=("four", "four_and_correctness", "retrieval"),
+)

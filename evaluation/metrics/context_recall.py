@@ -5,10 +5,13 @@
    missing counts as not attributed, and the result is partial.
 """
 
+from functools import partial
+
 from evaluation.errors import EvaluationError, Reason
 from evaluation.judging.replies import Part, Reply, Shape, UnjudgedPart
 from evaluation.judging.session import JudgeSession
 from evaluation.judging.windows import split_windows
+from evaluation.metrics.metric import DetailList, Metric, say_share
 from evaluation.metrics.scoring import share_true
 from evaluation.metrics.statements import reference_statements
 from evaluation.metrics.verdicts import BATCH, Verdict, judge_statements, listed, outcome
@@ -91,3 +94,16 @@ def settled(session: JudgeSession, sample: Sample, reply: Reply[Part]) -> tuple[
         except EvaluationError as error:
             verdicts += [Verdict(None, failure=error)] * len(unjudged)
     return parts + unjudged, verdicts, reply.cut or bool(reply.invalid)
+
+
+METRIC = Metric(
+    NAME,
+    VERSION,
+    evaluate,
+    partial(say_share, key="parts"),
+    inputs=("question", "reference", "contexts"),
+    place=30,
+    options=("depth",),
+    lists=(DetailList("parts", "complaints"),),
+    presets=("four", "four_and_correctness", "retrieval"),
+)

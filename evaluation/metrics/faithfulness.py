@@ -8,8 +8,11 @@
 No statements: not applicable. No contexts: 0.0 when there is any statement.
 """
 
+from dataclasses import replace
+
 from evaluation.errors import EvaluationError, Reason
 from evaluation.judging.session import JudgeSession
+from evaluation.metrics.metric import DetailList, Metric, Said, say_share
 from evaluation.metrics.scoring import share_true
 from evaluation.metrics.statements import answer_statements
 from evaluation.metrics.verdicts import BATCH, Verdict, judge_statements, listed, outcome
@@ -45,3 +48,24 @@ def evaluate(session: JudgeSession, sample: Sample, depth: Depth = "standard") -
     verdicts = judge_statements(session, statements, sample.contexts.texts, batch=batch)
     score = share_true([verdict.holds for verdict in verdicts])
     return outcome(NAME, VERSION, score, verdicts, {"claims": listed(statements, verdicts)}, cut=cut)
+
+
+def say(result: MetricResult) -> list[Said]:
+    """How many claims are supported; a single one is not counted in words."""
+    said = say_share(result, "claims")[0]
+    if len(result.details["claims"]) == 1:
+        return [replace(said, name="none_of_one" if said.quoted else "one_of_one")]
+    return [said]
+
+
+METRIC = Metric(
+    NAME,
+    VERSION,
+    evaluate,
+    say,
+    inputs=("question", "answer", "contexts"),
+    place=10,
+    options=("depth",),
+    lists=(DetailList("claims", "complaints"),),
+    presets=("four", "four_and_correctness", "answer"),
+)

@@ -4,10 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from evaluation.diagnosis import Finding
+from evaluation.metrics import METRICS
 from evaluation.report.escape import escape
 from evaluation.report.markdown import (
-    FAIR,
-    GOOD,
     QUOTES,
     capitalized,
     finding,
@@ -19,13 +18,11 @@ from evaluation.report.markdown import (
 from evaluation.report.numbers import money, score_text
 from evaluation.result import MetricResult
 from evaluation.scorecard import Scorecard
-from evaluation.statistics.gate import reaches
+from evaluation.statistics.gate import FAIR, GOOD, reaches
 from evaluation.texts import Texts
 
 REASON_CHARACTERS = 80
 BREAKDOWN_ENTRIES = 30
-# The lists of a metric's details, and the word for each.
-_LISTS = ("claims", "parts", "chunks", "facts", "questions")
 _VERDICTS = {1: "✅", 0: "❌"}
 
 
@@ -126,14 +123,15 @@ def _documents(card: Scorecard, texts: Texts) -> str:
 def _complaints(card: Scorecard, texts: Texts) -> str:
     """What the answer should not say, and what was not retrieved: the first of each, with metric and judge's reason."""
     lines = []
-    for name, key in (("faithfulness", "claims"), ("context_recall", "parts"), ("answer_correctness", "facts")):
-        entries = card.results[name].details.get(key, []) if name in card.results else []
-        lacking = [entry for entry in entries if entry["verdict"] == 0]
+    for name, result in card.results.items():
         metric = texts.get(f"metrics.{name}")
-        lines += [
-            f"> ❌ {texts.get('with_quotes', sentence=metric, quotes=_entry(texts, entry))}"
-            for entry in lacking[:QUOTES]
-        ]
+        for listed in METRICS[name].lists:
+            entries = result.details.get(listed.key, []) if listed.role == "complaints" else []
+            lacking = [entry for entry in entries if entry["verdict"] == 0]
+            lines += [
+                f"> ❌ {texts.get('with_quotes', sentence=metric, quotes=_entry(texts, entry))}"
+                for entry in lacking[:QUOTES]
+            ]
     return "\n>\n".join(dict.fromkeys(lines))
 
 
@@ -152,11 +150,12 @@ def _breakdown(card: Scorecard, texts: Texts) -> str:
 
 
 def _listed(result: MetricResult, texts: Texts) -> Iterator[str]:
-    for key in _LISTS:
-        entries = result.details.get(key)
+    for listed in METRICS[result.metric].lists:
+        entries = result.details.get(listed.key)
         if not entries:
             continue
-        yield f"- {texts.get(f'metrics.{result.metric}')} / {texts.get(f'scorecard.{key}')}"
+        heading = texts.get(f"words.{result.metric}.lists.{listed.key}")
+        yield f"- {texts.get(f'metrics.{result.metric}')} / {heading}"
         for entry in entries[:BREAKDOWN_ENTRIES]:
             yield f"  - {_verdict(entry, texts)} {_entry(texts, entry)}"
         if len(entries) > BREAKDOWN_ENTRIES:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from evaluation.errors import Reason
+from evaluation.metrics import METRICS
 from evaluation.report.escape import escape
 from evaluation.report.numbers import bar, score_against, score_text
 from evaluation.result import MetricResult
@@ -12,8 +13,6 @@ from evaluation.texts import Texts
 
 QUOTE_CHARACTERS = 60
 QUOTES = 3
-# Where no threshold is given, words for an answer relevancy go by these.
-GOOD, FAIR = 0.7, 0.5
 
 
 def finding(result: MetricResult, texts: Texts, *, quoted: bool = True) -> str:
@@ -23,8 +22,32 @@ def finding(result: MetricResult, texts: Texts, *, quoted: bool = True) -> str:
         return reason
     if result.status == "scored" and reason:
         return reason
-    sentence = _SENTENCES[result.metric](result, texts, quoted=quoted)
+    sentence = _said(result, texts, quoted=quoted)
     for remark in _remarks(result, reason, texts):
+        sentence = texts.aside(sentence, remark)
+    return sentence
+
+
+def _said(result: MetricResult, texts: Texts, *, quoted: bool) -> str:
+    """What the metric says of its result, with the entries that it quotes when `quoted`."""
+    clauses: list[str] = []
+    remarks: list[str] = []
+    for said in METRICS[result.metric].say(result):
+        values = {
+            name: texts.get("separator").join(map(str, value)) if isinstance(value, list) else value
+            for name, value in said.values.items()
+        }
+        name = f"words.{result.metric}.found.{said.name}"
+        if not said.quoted:
+            (remarks if said.remark else clauses).append(texts.get(name, **values))
+        elif not said.remark:
+            clause = texts.get(name, **values)
+            shown = texts.get("with_quotes", sentence=clause, quotes=quotes(texts, said.quoted))
+            clauses.append(shown if quoted else clause)
+        elif quoted:
+            remarks.append(texts.get(name, **values, quotes=quotes(texts, said.quoted)))
+    sentence = texts.get("list_separator").join(clauses)
+    for remark in remarks:
         sentence = texts.aside(sentence, remark)
     return sentence
 
@@ -105,79 +128,3 @@ def quote(texts: Texts, text: str) -> str:
 def kind_of(texts: Texts, entry: Mapping[str, Any]) -> str:
     """Why a claim is not supported, in brackets; "" when the judge did not say."""
     return texts.aside("", texts.get(f"scorecard.{entry['kind']}")).lstrip() if entry.get("kind") else ""
-
-
-def _with_quotes(texts: Texts, sentence: str, entries: Sequence[Mapping[str, Any]], *, quoted: bool) -> str:
-    return texts.get("with_quotes", sentence=sentence, quotes=quotes(texts, entries)) if quoted else sentence
-
-
-def _shares(result: MetricResult, texts: Texts, entries: Sequence[Mapping[str, Any]], *, quoted: bool) -> str:
-    """A sentence on how many of the claims or parts hold, quoting those that do not."""
-    lacking = [entry for entry in entries if entry["verdict"] != 1]
-    if not lacking:
-        return texts.get(f"{result.metric}.{_all_or_one(result, entries, 'all', 'one_of_one')}", of=len(entries))
-    name = _all_or_one(result, entries, "none", "none_of_one") if len(lacking) == len(entries) else "some"
-    sentence = texts.get(f"{result.metric}.{name}", of=len(entries), missing=len(lacking))
-    return _with_quotes(texts, sentence, lacking, quoted=quoted)
-
-
-def _all_or_one(result: MetricResult, entries: Sequence[object], every: str, one: str) -> str:
-    """The sentence for the only claim; the parts of a reference are not counted in words."""
-    return one if len(entries) == 1 and result.metric == "faithfulness" else every
-
-
-def _faithfulness(result: MetricResult, texts: Texts, *, quoted: bool) -> str:
-    return _shares(result, texts, result.details["claims"], quoted=quoted)
-
-
-def _context_recall(result: MetricResult, texts: Texts, *, quoted: bool) -> str:
-    return _shares(result, texts, result.details["parts"], quoted=quoted)
-
-
-def _answer_correctness(result: MetricResult, texts: Texts, *, quoted: bool) -> str:
-    sentences = []
-    for name, key in (("missing", "facts"), ("extra", "claims")):
-        entries = result.details[key]
-        lacking = [entry for entry in entries if entry["verdict"] != 1]
-        if lacking:
-            sentence = texts.get(f"answer_correctness.{name}", of=len(entries), missing=len(lacking))
-            sentences.append(_with_quotes(texts, sentence, lacking, quoted=quoted))
-    sentence = texts.get("list_separator").join(sentences) or texts.get("answer_correctness.all")
-    if result.details["method"] == "f1":
-        sentence = texts.aside(sentence, texts.get("answer_correctness.f1_only"))
-    return sentence
-
-
-def _context_precision(result: MetricResult, texts: Texts, *, quoted: bool) -> str:  # noqa: ARG001 - as the others
-    chunks = result.details["chunks"]
-    ranks = [chunk["rank"] for chunk in chunks if chunk["verdict"] == 1]
-    if len(chunks) == 1:
-        return texts.get("context_precision.one_of_one" if ranks else "context_precision.none_of_one")
-    if not ranks:
-        return texts.get("context_precision.none", of=len(chunks))
-    if len(ranks) == len(chunks):
-        return texts.get("context_precision.all", of=len(chunks))
-    name = "top" if ranks == list(range(1, len(ranks) + 1)) else "mixed"
-    listed = texts.get("separator").join(map(str, ranks))
-    return texts.get(f"context_precision.{name}", of=len(chunks), relevant=len(ranks), ranks=listed)
-
-
-def _answer_relevancy(result: MetricResult, texts: Texts, *, quoted: bool) -> str:
-    score = result.score or 0.0
-    level = "high" if reaches(score, GOOD) else "middle" if reaches(score, FAIR) else "low"
-    sentence = texts.get(f"answer_relevancy.{level}")
-    if level != "high" and quoted:
-        asked = quotes(texts, result.details["questions"][:1])
-        sentence = texts.aside(sentence, texts.get("answer_relevancy.asked", questions=asked))
-    if result.details["method"] == "judged":
-        sentence = texts.aside(sentence, texts.get("answer_relevancy.judged"))
-    return sentence
-
-
-_SENTENCES = {
-    "faithfulness": _faithfulness,
-    "context_recall": _context_recall,
-    "context_precision": _context_precision,
-    "answer_relevancy": _answer_relevancy,
-    "answer_correctness": _answer_correctness,
-}

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from evaluation.metrics import METRICS
 from evaluation.report.escape import one_line, visible
 from evaluation.report.markdown import capitalized
 from evaluation.report.numbers import score_text
-from evaluation.report.run_rows import LISTS, Judged, app_failure, entries, level, metric_failures, sentence
+from evaluation.report.run_rows import Judged, app_failure, entries, level, metric_failures, sentence
 from evaluation.result import MetricResult
 from evaluation.runs.records import RowRecord
 from evaluation.runs.summary import RunReport
@@ -81,13 +82,15 @@ def _text(value: str, limit: int) -> View:
 def _row_metric(name: str, result: MetricResult, report: RunReport, texts: Texts, limits: Limits) -> View:
     threshold = report.settings.thresholds.get(name)
     lists = []
-    for key in LISTS:
-        found, omitted = entries(result, key, texts)
+    for listed in METRICS[name].lists:
+        # The chunks stand by themselves, with their whole texts.
+        found, omitted = ([], 0) if listed.role == "chunks" else entries(result, listed.key, texts)
         if found:
+            plain = listed.role == "plain"
             lists.append(
                 {
-                    "head": texts.get(f"scorecard.{key}"),
-                    "entries": [_entry(judged, limits, plain=key == "questions") for judged in found[: limits.entries]],
+                    "head": texts.get(f"words.{name}.lists.{listed.key}"),
+                    "entries": [_entry(judged, limits, plain=plain) for judged in found[: limits.entries]],
                     "left": omitted + max(0, len(found) - limits.entries),
                 }
             )
@@ -119,9 +122,14 @@ def _tone(verdict: int | None) -> str:
 
 
 def _chunks(record: RowRecord, texts: Texts, limits: Limits) -> list[View]:
-    """The retrieved chunks with the verdicts of context precision, where there are some."""
-    result = record.result("context_precision")
-    judged = entries(result, "chunks", texts)[0] if result is not None else []
+    """The retrieved chunks with the verdicts of the metric that judges each, where there are some."""
+    judged = [
+        entry
+        for name, metric in METRICS.items()
+        for listed in metric.lists
+        if listed.role == "chunks" and (result := record.result(name)) is not None
+        for entry in entries(result, listed.key, texts)[0]
+    ]
     views = []
     for index, chunk in enumerate(record.contexts[: limits.chunks]):
         verdict = judged[index] if index < len(judged) else None

@@ -136,7 +136,7 @@ def _metric(name: str, stats: MetricStatistics, report: RunReport, texts: Texts)
     threshold = report.settings.thresholds.get(name)
     view: View = {
         "name": texts.get(f"metrics.{name}"),
-        "what": texts.get(f"report.what.{name}"),
+        "what": texts.get(f"words.{name}.what"),
         "counts": counts(stats, texts) + ([texts.get("report.one")] if stats.scored == 1 else []),
         "mean": None,
         "threshold": None if threshold is None else score_text(threshold),

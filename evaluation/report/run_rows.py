@@ -6,14 +6,11 @@ from typing import Any
 
 from evaluation.errors import Reason
 from evaluation.report.escape import one_line, unescape
-from evaluation.report.markdown import FAIR, GOOD, finding, kind_of, reason_sentence
+from evaluation.report.markdown import finding, kind_of, reason_sentence
 from evaluation.result import MetricResult
 from evaluation.runs.records import RowRecord
-from evaluation.statistics.gate import reaches
+from evaluation.statistics.gate import FAIR, GOOD, reaches
 from evaluation.texts import Texts
-
-# The lists in a metric's details that hold verdicts, in the order in which they are shown.
-LISTS = ("claims", "parts", "facts", "questions")
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,14 @@ from openpyxl.formatting.rule import FormulaRule
 from openpyxl.styles import Alignment, Font, PatternFill
 from openpyxl.utils import get_column_letter
 
-from evaluation.diagnosis import DEFAULT_THRESHOLD
+from evaluation.metrics import METRICS
 from evaluation.report.run_making import making
 from evaluation.report.run_rows import app_failure, lacking, metric_failures, state_word
 from evaluation.report.run_words import compared, not_compared, progress, remarks, verdict
 from evaluation.runs.records import RowRecord
 from evaluation.runs.statistics import MetricStatistics
 from evaluation.runs.summary import RunReport
-from evaluation.statistics.gate import reaches
+from evaluation.statistics.gate import GOOD, reaches
 from evaluation.texts import Texts
 
 # A spreadsheet's own limit for a cell, counted as UTF-16 does.
@@ -173,7 +173,7 @@ def _rows(book: Workbook, report: RunReport, texts: Texts) -> None:
         sheet.write([value(record) for _, _, value in columns], height=_ROW_HEIGHT)
     metrics = {texts.get(f"metrics.{name}"): name for name in report.settings.metrics}
     limits = [
-        (number, report.settings.thresholds.get(metrics[name], DEFAULT_THRESHOLD))
+        (number, report.settings.thresholds.get(metrics[name], GOOD))
         for number, (name, _, _) in enumerate(columns, start=1)
         if name in metrics
     ]
@@ -197,13 +197,11 @@ def _columns(report: RunReport, texts: Texts) -> Iterator[tuple[str, int, Callab
         yield texts.get(f"metrics.{metric}"), 12, partial(_score, metric)
     yield texts.get("report.finding"), 30, lambda record: _finding(record, texts)
     yield texts.get("report.step"), 36, lambda record: _step(record, texts)
-    for name, metric, key in (
-        ("unsupported", "faithfulness", "claims"),
-        ("not_retrieved", "context_recall", "parts"),
-        ("not_answered", "answer_correctness", "facts"),
-    ):
-        if metric in metrics:
-            yield texts.get(f"report.{name}"), 40, partial(_lacking, metric, key, texts)
+    for metric in metrics:
+        for listed in METRICS[metric].lists:
+            if listed.role == "complaints":
+                heading = texts.get(f"words.{metric}.lacking.{listed.key}")
+                yield heading, 40, partial(_lacking, metric, listed.key, texts)
     yield texts.get("report.why_not_scored"), 40, lambda record: _why_not(record, metrics, texts)
     yield texts.get("report.retrieved"), 26, lambda record: _lines(_titles(record))
     yield texts.get("report.retrieved_texts"), 50, lambda record: "\n\n".join(_chunks(record))

@@ -2,20 +2,16 @@
 
 import re
 import string
-import tomllib
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from evaluation import texts
 from evaluation.errors import Reason
 from evaluation.languages import LANGUAGES, Language
 from evaluation.texts import is_refusal, load_texts
 
-FOLDER = Path(texts.__file__).parent / "texts"
-ENTRIES = {language: tomllib.loads((FOLDER / f"{language}.toml").read_text("utf-8")) for language in LANGUAGES}
+ENTRIES = {language: load_texts(language)._entries for language in LANGUAGES}
 
 
 def flat(entries: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
