@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-live check lint package bench
+.PHONY: help setup demo test test-fast test-live check lint package bench
 
 VENV := .venv
 RUN := $(VENV)/bin/python
@@ -21,6 +21,9 @@ demo: $(READY) ## the chatflow template for three questions, then a report on a 
 
 test: $(READY) ## all tests that need no real judge (ARGS="-k name" selects)
 	@$(RUN) -m pytest $(ARGS)
+
+test-fast: $(READY) ## the tests of core, bridge and metadata, which start no process: under a minute
+	@$(RUN) -m pytest tests/evaluation tests/bridge tests/test_metadata.py $(ARGS)
 
 test-live: $(READY) ## the tests that ask a real judge
 	@$(RUN) -m pytest -m live $(ARGS)
