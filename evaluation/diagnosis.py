@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from evaluation.errors import Reason
+from evaluation.errors import UNSEEN, Reason
 from evaluation.metrics import METRICS
 from evaluation.metrics.documents import DocumentScores
 from evaluation.result import MetricResult
@@ -80,10 +80,11 @@ def facts_of(
     # Where nothing could be judged, nothing is known of the retrieval either: the wiring is what is wrong.
     judged = any(result.score is not None or result.reason is Reason.NO_CLAIMS for result in results.values())
     needs_contexts = judged and any(name in results and "contexts" in metric.inputs for name, metric in METRICS.items())
+    unseen = any(result.reason in UNSEEN for result in results.values())
     return {
         **levels,
         "refusal": relevancy is not None and relevancy.reason is Reason.NONCOMMITTAL,
-        "contexts": "none" if needs_contexts and not chunks else "some",
+        "contexts": "unseen" if unseen else "none" if needs_contexts and not chunks else "some",
         "relevant": _relevant(results),
         "contradicted": any(claim.get("kind") == "contradicted" for claim in claims),
         "expected": "unknown" if documents is None else "found" if documents.recall == 1.0 else "missing",

@@ -18,6 +18,8 @@ class Reason(StrEnum):
     NO_ANSWER = "no_answer"
     NO_REFERENCE = "no_reference"
     NO_CONTEXTS = "no_contexts"
+    CONTEXTS_NOT_VISIBLE = "contexts_not_visible"
+    CITATIONS_OFF = "citations_off"
     NO_CLAIMS = "no_claims"
     NONCOMMITTAL = "noncommittal"
     NOT_TEXT = "not_text"
@@ -58,6 +60,9 @@ class Reason(StrEnum):
     STORAGE_FULL = "storage_full"
     STORAGE_FAILED = "storage_failed"
 
+
+# Nobody can see what was retrieved, or whether anything was.
+UNSEEN = frozenset({Reason.CONTEXTS_NOT_VISIBLE, Reason.CITATIONS_OFF})
 
 # The same call may succeed a moment later.
 TRANSIENT = frozenset({Reason.RATE_LIMITED, Reason.MODEL_UNAVAILABLE})

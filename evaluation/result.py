@@ -5,14 +5,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from evaluation.errors import EvaluationError, Reason
+from evaluation.errors import UNSEEN, EvaluationError, Reason
 
 Status = Literal["scored", "partial", "not_applicable", "failed"]
 
 # The input simply does not have what the metric measures; nothing went wrong.
-_NOT_APPLICABLE = frozenset(
-    {Reason.NO_REFERENCE, Reason.NO_CLAIMS, Reason.NO_ANSWER, Reason.NOT_FOUND, Reason.AMBIGUOUS_MATCH}
-)
+_NOT_APPLICABLE = UNSEEN | {
+    Reason.NO_REFERENCE,
+    Reason.NO_CLAIMS,
+    Reason.NO_ANSWER,
+    Reason.NOT_FOUND,
+    Reason.AMBIGUOUS_MATCH,
+}
 
 
 def status_of(error: EvaluationError | None) -> Status:

@@ -85,11 +85,14 @@ class Contexts:
         chunks: those with text, each once, at its first rank.
         dropped: items left out because they hold no text.
         duplicates: items left out because the same text stands at a better rank.
+        hidden: why it can't be seen what was retrieved, if anything was; "" when it can. No chunks and not hidden: the
+            retrieval found nothing.
     """
 
     chunks: tuple[Chunk, ...] = ()
     dropped: int = 0
     duplicates: int = 0
+    hidden: Reason = Reason.NONE
 
     @property
     def texts(self) -> list[str]:

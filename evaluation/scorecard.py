@@ -112,7 +112,7 @@ def evaluate_answer(
     """
     options = options or {}
     results = _results(session, sample, metrics, options)
-    documents = score_documents(sample.contexts.chunks, expected_documents)
+    documents = None if sample.contexts.hidden else score_documents(sample.contexts.chunks, expected_documents)
     ordered = {name: results[name] for name in metrics}
     findings = diagnose(ordered, chunks=len(sample.contexts.chunks), thresholds=thresholds or {}, documents=documents)
     return Scorecard(ordered, thresholds or {}, documents, findings)

@@ -26,8 +26,13 @@ METRICS: Mapping[str, Metric] = {metric.name: metric for metric in sorted(_found
 
 
 def evaluate_metric(name: str, session: JudgeSession, sample: Sample, options: Mapping[str, Any]) -> MetricResult:
-    """The metric's result; whatever goes wrong is a result too, never an exception."""
+    """The metric's result; whatever goes wrong is a result too, never an exception.
+
+    A metric of the chunks does not apply where they can't be seen: 0.0 would be said of a retrieval nobody knows.
+    """
     metric = METRICS[name]
+    if sample.contexts.hidden and "contexts" in metric.inputs:
+        return MetricResult.without_score(name, metric.version, EvaluationError(sample.contexts.hidden))
     try:
         return metric.evaluate(session, sample, **{key: options[key] for key in metric.options if key in options})
     except EvaluationError as error:

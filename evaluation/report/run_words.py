@@ -1,7 +1,9 @@
 """A run in sentences, the same in chat, page and spreadsheet. Plain text: whoever shows it escapes it."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from evaluation.errors import UNSEEN
 from evaluation.report.markdown import capitalized
 from evaluation.report.numbers import difference_text, money, score_against, score_text
 from evaluation.runs.statistics import Comparison, MetricStatistics
@@ -71,7 +73,19 @@ def remarks(report: RunReport, texts: Texts) -> list[str]:
         lines.append(texts.get("report.borderline", metrics=texts.get("separator").join(close)))
     if troubled := sum(report.troubled(record) for record in report.records):
         lines.append(texts.get("report.troubled", count=troubled))
-    return lines
+    return [*lines, *_unseen(report, texts)]
+
+
+def _unseen(report: RunReport, texts: Texts) -> list[str]:
+    """Why metrics of the chunks do not apply to some of the rows, or to all."""
+    counts = Counter(record.contexts_hidden for record in report.records)
+    return [
+        texts.aside(
+            capitalized(texts.reason(reason, {})), texts.get("report.share", count=counts[reason], of=report.done)
+        )
+        for reason in sorted(UNSEEN)
+        if counts[reason]
+    ]
 
 
 def _borderline(report: RunReport, texts: Texts) -> list[str]:

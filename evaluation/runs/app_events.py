@@ -63,7 +63,7 @@ class _Part:
 class _Stream:
     def __init__(self) -> None:
         self._parts: list[_Part] = []
-        self._is_chat = False
+        self._is_chat = self._has_nodes = False
         self._answer_nodes: set[str] = set()
         self._score_nodes: set[str] = set()
         self._scores: list[str] = []
@@ -113,6 +113,7 @@ class _Stream:
             self._after_scores.add(str(data.get("node_id")))
 
     def _on_node_finished(self, data: Mapping[str, Any]) -> None:
+        self._has_nodes = True
         node, kind, outputs = str(data.get("node_id")), data.get("node_type"), data.get("outputs") or {}
         if kind == "knowledge-retrieval":
             self._retrieved.append(outputs.get("result"))
@@ -135,7 +136,7 @@ class _Stream:
         self._error = "workflow_paused: Human Input"
 
     def _on_workflow_finished(self, data: Mapping[str, Any]) -> None:
-        self._ended = True
+        self._ended = self._has_nodes = True
         self._outputs = data.get("outputs") or {}
         self._tokens = _number(data.get("total_tokens")) or self._tokens
         if data.get("status") in {"failed", "stopped"}:
@@ -155,12 +156,18 @@ class _Stream:
         text = self._text()
         if not text:
             raise EvaluationError(Reason.APP_EMPTY_ANSWER)
-        retrieved = read_contexts([item for item in self._retrieved if item])
-        if not retrieved.chunks:
-            retrieved = read_contexts(list(self._resources))
-        if not retrieved.chunks:
-            retrieved = read_contexts([text for seen in self._observed.values() for text in _texts_in(seen)])
-        return AppAnswer(text, retrieved, self._tokens)
+        return AppAnswer(text, self._contexts(), self._tokens)
+
+    def _contexts(self) -> Contexts:
+        """The chunks of the first source that has some; without any, whether something looked for them."""
+        observed = [text for seen in self._observed.values() for text in _texts_in(seen)]
+        for found in ([item for item in self._retrieved if item], list(self._resources), observed):
+            contexts = read_contexts(found)
+            if contexts.chunks:
+                return contexts
+        if self._retrieved or observed:
+            return Contexts()
+        return Contexts(hidden=Reason.CONTEXTS_NOT_VISIBLE if self._has_nodes else Reason.CITATIONS_OFF)
 
     def _text(self) -> str:
         """The answer: what the chat shows without its scores; of a workflow what it gives out."""

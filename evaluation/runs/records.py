@@ -25,6 +25,7 @@ class RowRecord:
         state: open; answered (the app's answer is there, scores are not or not all); done; failed (the app gave no
             answer, or something unexpected happened).
         contexts: the retrieved chunks, best rank first, as {"text", "title", "documents"}.
+        contexts_hidden: why it can't be seen what was retrieved, a reason code, "" when it can.
         app_reason: why the app gave no answer, a reason code, "" when it did.
         app_message: what the app said of it, shortened.
         app_seconds: how long the app took; app_tokens what it used, as far as it says.
@@ -47,6 +48,7 @@ class RowRecord:
     state: RowState = "open"
     answer: str = ""
     contexts: list[dict[str, Any]] = field(default_factory=list)
+    contexts_hidden: str = ""
     app_reason: str = ""
     app_message: str = ""
     app_seconds: float = 0.0
@@ -72,7 +74,13 @@ class RowRecord:
     def sample(self) -> Sample:
         """What the metrics judge."""
         chunks = tuple(Chunk(c["text"], c["title"], tuple(c["documents"])) for c in self.contexts)
-        return Sample(self.question, self.answer, self.reference, Contexts(chunks))
+        return Sample(self.question, self.answer, self.reference, Contexts(chunks, hidden=self._hidden))
+
+    @property
+    def _hidden(self) -> Reason:
+        """The reason of a later version is one too."""
+        known = not self.contexts_hidden or self.contexts_hidden in set(Reason)
+        return Reason(self.contexts_hidden) if known else Reason.CONTEXTS_NOT_VISIBLE
 
     def score(self, metric: str) -> float | None:
         """The row's score for a metric, None when it has none."""
@@ -139,7 +147,7 @@ def fingerprint(record: RowRecord, settings: RunSettings, versions: Mapping[str,
         record.question,
         record.answer,
         record.reference,
-        [chunk["text"] for chunk in record.contexts],
+        [record.contexts_hidden, *(chunk["text"] for chunk in record.contexts)],
         [settings.judge, settings.embedding_model, settings.depth, settings.votes, settings.language],
         settings.question_count,
         sorted(settings.metrics),

@@ -208,7 +208,8 @@ class _Scorer:
         missing = [name for name in settings.metrics if name not in record.metrics]
         if missing:
             self._judge_row(record, missing, seconds)
-        documents = score_documents(record.sample.contexts.chunks, read_documents(record.documents))
+        contexts = record.sample.contexts
+        documents = None if contexts.hidden else score_documents(contexts.chunks, read_documents(record.documents))
         results = {name: result for name in settings.metrics if (result := record.result(name)) is not None}
         findings = diagnose(results, chunks=len(record.contexts), thresholds=settings.thresholds, documents=documents)
         record.document_scores = documents.as_dict() if documents else None

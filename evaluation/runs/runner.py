@@ -183,6 +183,7 @@ class Runner:
                 {"text": chunk.text, "title": chunk.title, "documents": list(chunk.documents)}
                 for chunk in answer.contexts.chunks
             ]
+            draft.contexts_hidden = answer.contexts.hidden.value
         draft.app_seconds = round(self._clock.now() - started, 3)
         return self._publish(record, draft) and draft.state == "answered"
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from evaluation.diagnosis import diagnose, rules
-from evaluation.errors import EvaluationError, Reason
+from evaluation.errors import UNSEEN, EvaluationError, Reason
 from evaluation.metrics.documents import DocumentScores
 from evaluation.report.block import sentence_of
 from evaluation.result import MetricResult
@@ -34,6 +34,12 @@ def results(
     if refusal:
         made["answer_relevancy"] = MetricResult("answer_relevancy", "1", "scored", 0.0, Reason.NONCOMMITTAL)
     return made
+
+
+def unseen(**scores: Any) -> dict[str, MetricResult]:
+    """Results of an app whose retrieval can't be seen."""
+    error = EvaluationError(Reason.CONTEXTS_NOT_VISIBLE)
+    return {name: MetricResult.without_score(name, "1", error) for name in KEYS} | results(**scores)
 
 
 GOOD = {"faithfulness": 1.0, "answer_relevancy": 0.9, "context_recall": 1.0, "context_precision": 1.0}
@@ -82,6 +88,12 @@ CASES: list[tuple[str, dict[str, MetricResult], dict[str, Any], str]] = [
         "資料の一部しか検索できていません（答えなかったのは正しい動作です）。まず、「トップ K」を増やす",
     ),
     ("refused_unknown", results(refusal=True, context_recall=None), {}, "回答していません。参照（正解）があれば"),
+    (
+        "refused_unseen",
+        unseen(refusal=True),
+        {"chunks": 0},
+        "回答していません。検索結果が見えないため、資料があったのかどうかは分かりません。まず、検索結果が見えるようにする",
+    ),
     (
         "right_without_documents",
         results(**{**GOOD, "faithfulness": 0.0, "answer_correctness": 1.0}),
@@ -149,10 +161,22 @@ CASES: list[tuple[str, dict[str, MetricResult], dict[str, Any], str]] = [
         "資料には沿っていますが、質問に答えていません。まず、LLM ノードのプロンプトに「最初に質問への答えを書く」",
     ),
     (
+        "off_the_question_unseen",
+        unseen(answer_relevancy=0.4),
+        {"chunks": 0},
+        "質問に答えていません。まず、LLM ノードのプロンプトに「最初に質問への答えを書く」",
+    ),
+    (
         "incomplete_answer",
         results(**{**GOOD, "answer_correctness": 0.4}),
         {},
         "資料はそろっていますが、回答に抜けや誤りがあります。まず、LLM ノードのプロンプトに「条件や例外も漏らさず",
+    ),
+    (
+        "incomplete_answer_unseen",
+        unseen(answer_relevancy=0.9, answer_correctness=0.4),
+        {"chunks": 0},
+        "回答に抜けや誤りがあります。検索結果が見えないため、資料があったのかどうかは分かりません。まず、LLM ノード",
     ),
 ]
 
@@ -185,6 +209,12 @@ def test_nothing_is_said_where_nothing_was_scored() -> None:
 def test_without_a_reference_the_answer_is_still_diagnosed() -> None:
     scores = results(kind="absent", faithfulness=0.2, answer_relevancy=0.9, context_recall=None, context_precision=None)
     assert [found.name for found in diagnose(scores, chunks=3)] == ["made_up"]
+
+
+@pytest.mark.parametrize("reason", sorted(UNSEEN))
+def test_of_a_retrieval_that_can_not_be_seen_nothing_is_said(reason: Reason) -> None:
+    hidden = {name: MetricResult.without_score(name, "1", EvaluationError(reason)) for name in KEYS}
+    assert diagnose({**hidden, **results(answer_relevancy=0.9)}, chunks=0) == []
 
 
 def test_the_users_threshold_decides_what_is_low() -> None:

@@ -26,7 +26,15 @@ def test_without_a_score_there_is_none(status: Any) -> None:
         MetricResult("m", "1", status, 0.0)
 
 
-NOT_APPLICABLE = {"no_reference", "no_claims", "no_answer", "not_found", "ambiguous_match"}
+NOT_APPLICABLE = {
+    "no_reference",
+    "contexts_not_visible",
+    "citations_off",
+    "no_claims",
+    "no_answer",
+    "not_found",
+    "ambiguous_match",
+}
 
 
 @pytest.mark.parametrize("reason", [reason for reason in Reason if reason])

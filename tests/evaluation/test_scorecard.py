@@ -1,11 +1,13 @@
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from evaluation.errors import EvaluationError, Reason
+from evaluation.errors import UNSEEN, EvaluationError, Reason
 from evaluation.metrics import METRICS, evaluate_metric
 from evaluation.result import MetricResult
+from evaluation.sample import Contexts
 from evaluation.scorecard import FOUR, Scorecard, evaluate_answer, read_metrics
 from tests.evaluation.fakes import ScriptedJudge, failing, parts, questions, sample, session, statements, verdicts
 
@@ -156,6 +158,23 @@ def test_any_missing_input_is_each_metrics_own_affair(missing: str) -> None:
             "contexts": set(),
         }[missing]
     )
+
+
+@pytest.mark.parametrize("reason", sorted(UNSEEN))
+@pytest.mark.parametrize("depth", ["economy", "standard", "careful"])
+def test_where_the_retrieval_can_not_be_seen_the_metrics_of_the_chunks_do_not_apply(reason: Reason, depth: str) -> None:
+    asked, scripted = replace(sample(), contexts=Contexts(hidden=reason)), judge()
+    card = evaluate_answer(
+        session(scripted, vectors), asked, FOUR, options={"depth": depth}, expected_documents=["規程.md"]
+    )
+    assert {name: (result.status, result.reason) for name, result in card.results.items() if result.score is None} == {
+        name: ("not_applicable", reason) for name in FOUR if name != "answer_relevancy"
+    }
+    # Nobody is asked about what does not apply, and no document is said to be missing.
+    assert scripted.names() == ["relevancy.questions"]
+    assert card.documents is None
+    assert card.findings == []
+    assert card.status == "scored"
 
 
 def test_independent_calls_run_at_the_same_time() -> None:

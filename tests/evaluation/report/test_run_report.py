@@ -263,6 +263,15 @@ def test_a_threshold_inside_the_interval_is_told() -> None:
 # --- the text of the chat ---
 
 
+def test_rows_whose_retrieval_can_not_be_seen_are_told_with_what_to_do() -> None:
+    hidden = [replace(record(n, answer_relevancy=1.0), contexts_hidden="citations_off") for n in (1, 2)]
+    said = remarks(report_of([*hidden, record(3, answer_relevancy=1.0)]), JA)
+    assert said[-1] == (
+        "検索結果が見えないため、評価していません。"
+        "評価するアプリの「機能」で「引用と帰属」をオンにしてください（3件のうち2件）"
+    )
+
+
 def test_the_text_holds_verdict_table_comparison_first_step_and_cost() -> None:
     text = run_text(sample_run("ja"), JA)
     assert text.startswith("**合格です。")

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from evaluation.errors import EvaluationError, Reason
-from evaluation.runs.app_events import AppAnswer, read_events
+from evaluation.runs.app_events import read_events
+from evaluation.sample import Contexts
 
 WIRE = Path(__file__).parents[2] / "data" / "wire" / "tool_runs_app.jsonl"
 END: dict[str, Any] = {"event": "message_end", "metadata": {"retriever_resources": []}}
@@ -187,7 +188,30 @@ def test_every_thought_of_an_agent_counts() -> None:
 def test_a_workflows_answer_is_its_output_whatever_its_name(outputs: dict[str, Any], text: str) -> None:
     chunk = {"event": "text_chunk", "data": {"text": "途中の文", "from_variable_selector": ["llm", "text"]}}
 
-    assert read_events([chunk, finished(outputs=outputs, total_tokens=5)]) == AppAnswer(text, tokens=5)
+    answer = read_events([chunk, finished(outputs=outputs, total_tokens=5)])
+
+    assert (answer.text, answer.tokens) == (text, 5)
+
+
+# --- what can be seen of the retrieval ---
+
+
+@pytest.mark.parametrize(
+    ("events", "hidden"),
+    [
+        # It ran and found nothing.
+        ([node("knowledge-retrieval", outputs={"result": []}), message("はい"), END, finished()], ""),
+        ([node("knowledge-retrieval", outputs={"result": []}), finished(outputs={"answer": "はい"})], ""),
+        # A chatflow or a workflow in which no retrieval ran.
+        ([node("llm", outputs={"text": "はい"}), message("はい"), END, finished()], "contexts_not_visible"),
+        ([finished(outputs={"answer": "はい"})], "contexts_not_visible"),
+        # A chatbot, an agent: with citations off they say nothing of it.
+        ([message("はい"), END], "citations_off"),
+        ([message("はい", kind="agent_message"), END], "citations_off"),
+    ],
+)
+def test_nothing_seen_is_not_nothing_found(events: list[dict[str, Any]], hidden: str) -> None:
+    assert read_events(events).contexts == Contexts(hidden=Reason(hidden))
 
 
 # --- what goes wrong in an app ---

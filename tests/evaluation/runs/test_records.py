@@ -8,6 +8,7 @@ from evaluation.errors import Reason
 from evaluation.golden.table import Row
 from evaluation.result import MetricResult
 from evaluation.runs.records import RowRecord, fingerprint, open_records
+from evaluation.sample import Contexts
 from tests.evaluation.runs.fakes import done, failed_metric, metric, settings
 
 VERSIONS = {"faithfulness.verdicts": "1", "faithfulness": "1"}
@@ -55,6 +56,20 @@ def test_the_sample_holds_what_the_metrics_judge() -> None:
     assert (sample.question, sample.answer, sample.reference) == ("有給休暇は何日ですか", "10日です", "10日")
     assert sample.contexts.texts == ["有給休暇は10日"]
     assert sample.contexts.chunks[0].documents == ("規程.md",)
+
+
+@pytest.mark.parametrize(
+    ("kept", "hidden"),
+    [("", ""), ("citations_off", "citations_off"), ("hidden_by_a_later_version", "contexts_not_visible")],
+)
+def test_the_sample_says_whether_the_retrieval_could_be_seen(kept: str, hidden: str) -> None:
+    assert done(contexts_hidden=kept).sample.contexts == Contexts(hidden=Reason(hidden))
+
+
+def test_scores_of_a_retrieval_that_found_nothing_are_not_those_of_one_that_can_not_be_seen() -> None:
+    found_none, unseen = replace(RECORD, contexts=[]), replace(RECORD, contexts=[], contexts_hidden="citations_off")
+
+    assert fingerprint(found_none, settings(), VERSIONS) != fingerprint(unseen, settings(), VERSIONS)
 
 
 def test_a_kept_metric_is_a_result_again() -> None:
