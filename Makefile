@@ -20,7 +20,7 @@ demo: $(READY) ## the chatflow template for three questions, then a report on a 
 	@$(RUN) -m devhost.demo
 
 test: $(READY) ## all tests that need no real judge (ARGS="-k name" selects)
-	@$(RUN) -m pytest $(ARGS)
+	@$(RUN) -m pytest -n 4 --dist loadfile $(ARGS)
 
 test-fast: $(READY) ## the tests of core, bridge and metadata, which start no process: under a minute
 	@$(RUN) -m pytest tests/evaluation tests/bridge tests/test_metadata.py $(ARGS)
