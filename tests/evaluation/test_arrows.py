@@ -15,7 +15,7 @@ FLOORS = (
     {"golden", "tuning", "diagnosis"},
     {"metrics"},
     {"judging"},
-    {"statistics", "sample", "settings", "texts", "result"},
+    {"statistics", "sample", "settings", "texts", "result", "storage"},
     {"errors", "languages", "folding"},
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

@@ -1,0 +1,79 @@
+"""The plugin's key-value storage, with what goes wrong in it as reason codes.
+
+It can't list its keys and keeps one of two writes to a key; a value travels as hex in one line, which must stay far
+below 5 MB. What is over the declared size is refused and written all the same.
+"""
+
+import contextlib
+import json
+from typing import Any, Protocol
+
+from evaluation.errors import EvaluationError, Reason
+
+MAX_VALUE_BYTES = 900_000
+# Dify's words for a write that it refused for the storage's size.
+_FULL = "max storage size"
+
+
+class Values(Protocol):
+    """A key-value store. Reading or deleting a missing key raises."""
+
+    def get(self, key: str) -> bytes: ...
+    def set(self, key: str, val: bytes) -> None: ...
+    def delete(self, key: str) -> None: ...
+    def exist(self, key: str) -> bool: ...
+
+
+def read(values: Values, key: str) -> bytes | None:
+    """The value, None when there is none. A failing storage must not look like an empty one.
+
+    Raises:
+        EvaluationError: storage_failed.
+    """
+    try:
+        return values.get(key)
+    except Exception as error:
+        try:
+            missing = not values.exist(key)
+        except Exception:  # noqa: BLE001 - the first error says as much
+            missing = False
+        if missing:
+            return None
+        raise EvaluationError(Reason.STORAGE_FAILED) from error
+
+
+def read_json(values: Values, key: str) -> dict[str, Any]:
+    """The object kept under the key, {} when there is none or it can't be read as one.
+
+    Raises:
+        EvaluationError: storage_failed.
+    """
+    try:
+        value = json.loads(read(values, key) or b"{}")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def write(values: Values, key: str, value: bytes) -> None:
+    """Keeps a value.
+
+    Raises:
+        EvaluationError: storage_full or storage_failed. The value may be there all the same.
+    """
+    try:
+        values.set(key, value)
+    except Exception as error:
+        full = _FULL in str(error)
+        raise EvaluationError(Reason.STORAGE_FULL if full else Reason.STORAGE_FAILED) from error
+
+
+def write_json(values: Values, key: str, value: dict[str, Any]) -> None:
+    """Keeps an object; raises as `write`."""
+    write(values, key, json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+
+
+def discard(values: Values, key: str) -> None:
+    """Deletes a value if there is one; what can't be deleted stays."""
+    with contextlib.suppress(Exception):
+        values.delete(key)
