@@ -20,6 +20,7 @@ from devhost.app_stream import Envelope, Event
 from devhost.apps import USAGE, AppCall, Apps, PlayedApp
 from devhost.daemon import PluginProcess, ToolOutput, collect
 from devhost.dify_side import DifySide, ModelServer
+from evaluation.judging.models import ModelIdentity
 from evaluation.runs.records import RowRecord, RunSettings
 from evaluation.runs.summary import build_report
 from tests.model_server import ScriptedModelServer
@@ -131,7 +132,7 @@ def memory(batch: Batch, when: str) -> Row:
 def statistics(count: int) -> list[Row]:
     """Statistics, intervals and comparison of so many rows and five metrics, as a report needs them."""
     metrics = (*METRICS, "answer_correctness")
-    settings = RunSettings("app", "judge", "", metrics, "standard", 1, "ja")
+    settings = RunSettings("app", ModelIdentity("", "judge"), ModelIdentity(), metrics, {"depth": "standard"}, 1, "ja")
     before, now = scored(count, metrics, 1), scored(count, metrics, 2)
     build_report("warm", 1, "", "app", settings, now[:2], before=before[:2])
     started = time.perf_counter()

@@ -14,6 +14,7 @@ from bridge.scorecard import read_thresholds
 from evaluation.errors import EvaluationError, Reason, whereabouts
 from evaluation.golden.files import MAX_FILE_BYTES, read_table_file
 from evaluation.golden.table import MAX_TABLE_CHARACTERS, Row, Table, read_table
+from evaluation.judging.models import ModelIdentity
 from evaluation.languages import Language, choose_language
 from evaluation.report.block import failure_line
 from evaluation.report.markdown import reason_sentence
@@ -57,20 +58,19 @@ class AppTool(EvaluatorTool):
         session = open_session(self.session, parameters, texts.language)
         if not session.judge.name:
             raise EvaluationError(Reason.MODEL_NOT_SELECTED, field="model")
-        options = read_options(parameters)
         settings = RunSettings(
             app_id,
-            session.judge.name,
-            session.embedder.name if session.embedder else "",
+            session.judge.identity,
+            session.embedder.identity if session.embedder else ModelIdentity(),
             metrics,
-            options["depth"],
+            read_options(parameters),
             session.votes,
             texts.language,
             {name: value for name, value in read_thresholds(parameters).items() if name in metrics},
             read_count(parameters.get("repeat"), "repeat", 1, MAX_REPEAT),
-            options["question_count"],
+            inputs,
         )
-        request = read_request(parameters, table.rows, settings, options)
+        request = read_request(parameters, table.rows, settings)
         ask = asker(self.session.app, app_id, inputs)
         report, error = run(request, self.session.storage, ask, session.judge, session.embedder)
         return _output(report, table, texts, error)
@@ -80,9 +80,7 @@ class AppTool(EvaluatorTool):
         return Output(f"- {summary}", _variables(None, None, error, summary))
 
 
-def read_request(
-    parameters: Mapping[str, Any], rows: Sequence[Row], settings: RunSettings, options: Mapping[str, Any]
-) -> RunRequest:
+def read_request(parameters: Mapping[str, Any], rows: Sequence[Row], settings: RunSettings) -> RunRequest:
     """What the call asks for.
 
     Raises:
@@ -94,7 +92,6 @@ def read_request(
         read_text(parameters.get("run_name"), "run_name") or DEFAULT_NAME,
         rows,
         settings,
-        options,
         concurrency=read_count(parameters.get("concurrency"), "concurrency", 4, MAX_CONCURRENCY),
         seconds=seconds or DEFAULT_SECONDS,
         fresh=is_true(parameters.get("fresh")),
@@ -204,7 +201,7 @@ def _variables(
     statistics = {name: asdict(entry) for name, entry in report.statistics.items()} if report else {}
     details = {
         "run": {"name": report.name, "number": report.number, "started_at": report.started_at} if report else None,
-        "settings": asdict(report.settings) if report else None,
+        "settings": report.settings.as_dict() if report else None,
         "statistics": statistics,
         "categories": _plain(report.categories) if report else {},
         "comparison": asdict(report.comparison) if report and report.comparison else None,

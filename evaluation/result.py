@@ -60,11 +60,11 @@ class MetricResult:
         return cls(metric, version, status_of(error), reason=error.reason, reason_values=error.values, details=details)
 
 
-DETAILS_CHARACTERS = 200_000
+DETAILS_BYTES = 200_000
 
 
-def bounded(details: Mapping[str, Any], limit: int = DETAILS_CHARACTERS) -> dict[str, Any]:
-    """The details in at most `limit` characters of JSON.
+def bounded(details: Mapping[str, Any], limit: int = DETAILS_BYTES) -> dict[str, Any]:
+    """The details in at most `limit` bytes of JSON in UTF-8, in which a Japanese character has three.
 
     Long texts are shortened with "…", then lists, which say how many are left out in a last entry {"omitted": n}.
     """
@@ -80,7 +80,7 @@ def bounded(details: Mapping[str, Any], limit: int = DETAILS_CHARACTERS) -> dict
     ):
         if text_limit is not None:
             result = _shortened(details, text_limit, list_limit)
-        if len(json.dumps(result, ensure_ascii=False)) <= limit:
+        if len(json.dumps(result, ensure_ascii=False).encode(errors="replace")) <= limit:
             break
     return dict(result)
 

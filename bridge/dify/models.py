@@ -10,7 +10,10 @@ from dify_plugin.entities.model.text_embedding import TextEmbeddingModelConfig
 from bridge.dify.failures import failure, refused_parameter
 from bridge.dify.messages import sendable
 from evaluation.errors import JudgeError, Reason
-from evaluation.judging.models import Charge
+from evaluation.judging.models import Charge, ModelIdentity
+
+# Unless the user chose others: the same answer shall get the same score.
+DEFAULT_PARAMETERS = {"temperature": 0}
 
 
 class ModelCalls(Protocol):
@@ -32,6 +35,8 @@ class DifyJudge:
         self.name = str(selector["model"])
         self._calls = calls
         self._selector = dict(selector)
+        self._chosen = {**DEFAULT_PARAMETERS, **(selector.get("completion_params") or {})}
+        self.identity = ModelIdentity(str(selector["provider"]), self.name, self._chosen)
         self._refused: set[str] = set()
         self._lock = threading.Lock()
 
@@ -62,11 +67,8 @@ class DifyJudge:
 
     def _parameters(self) -> tuple[dict[str, Any], list[str] | None]:
         """The model's parameters less those that it refused; and the stop words, which travel apart."""
-        chosen = self._selector.get("completion_params") or {}
         with self._lock:
-            parameters = {
-                name: value for name, value in {"temperature": 0, **chosen}.items() if name not in self._refused
-            }
+            parameters = {name: value for name, value in self._chosen.items() if name not in self._refused}
         stop = parameters.pop("stop", None)
         return parameters, list(stop) if isinstance(stop, (list, tuple)) and stop else None
 
@@ -76,6 +78,7 @@ class DifyEmbedder:
 
     def __init__(self, calls: ModelCalls, selector: Mapping[str, Any]) -> None:
         self.name = str(selector["model"])
+        self.identity = ModelIdentity(str(selector["provider"]), self.name)
         self._calls = calls
         self._config = TextEmbeddingModelConfig(provider=selector["provider"], model=selector["model"])
 
@@ -100,6 +103,7 @@ class NoModel:
     """Stands for a judge where none was selected: results that need no call are still given."""
 
     name = ""
+    identity = ModelIdentity()
 
     def complete(self, system: str, user: str) -> tuple[str, Charge]:  # noqa: ARG002 - the protocol's arguments
         """Always raises."""

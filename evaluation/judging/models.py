@@ -1,8 +1,23 @@
 """The models that a session asks: what it needs of them, and what a call of one costs."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class ModelIdentity:
+    """Which model it is: two that differ in any of this may judge differently.
+
+    Attributes:
+        provider: as Dify names it, "" where it is not known.
+        name: the model's, as users know it; "" stands for no model.
+        parameters: what it is asked with, such as the temperature. JSON types only.
+    """
+
+    provider: str = ""
+    name: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -16,9 +31,10 @@ class Charge:
 
 
 class Judge(Protocol):
-    """A chat model. `name` is shown to users."""
+    """A chat model. `name` is shown to users; `identity` is what its scores depend on."""
 
     name: str
+    identity: ModelIdentity
 
     def complete(self, system: str, user: str) -> tuple[str, Charge]:
         """The model's reply to a system and a user message, whole.
@@ -30,9 +46,10 @@ class Judge(Protocol):
 
 
 class Embedder(Protocol):
-    """An embedding model. `name` is shown to users."""
+    """An embedding model. `name` is shown to users; `identity` is what its scores depend on."""
 
     name: str
+    identity: ModelIdentity
 
     def embed(self, texts: Sequence[str]) -> tuple[list[list[float]], Charge]:
         """One vector per text, in order.

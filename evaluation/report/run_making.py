@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
+from evaluation.judging.models import ModelIdentity
 from evaluation.report.escape import one_line
 from evaluation.report.run_words import price
 from evaluation.runs.records import RowRecord
@@ -10,6 +12,7 @@ from evaluation.runs.summary import RunReport
 from evaluation.texts import Texts
 
 NAME_CHARACTERS = 80
+MODEL_CHARACTERS = 200
 
 
 def time_text(iso: str) -> str:
@@ -25,16 +28,16 @@ def making(report: RunReport, texts: Texts) -> Iterator[tuple[str, str]]:
     made, used = report.settings, report.usage
     yield texts.get("report.app"), one_line(report.app_name, NAME_CHARACTERS)
     yield texts.get("report.started_at"), time_text(report.started_at)
-    yield texts.get("report.judge"), one_line(made.judge, NAME_CHARACTERS)
-    yield (
-        texts.get("report.embedding_model"),
-        one_line(made.embedding_model, NAME_CHARACTERS) or texts.get("report.no_embedding_model"),
-    )
-    yield texts.get("report.depth"), texts.get(f"report.depths.{made.depth}")
+    yield texts.get("report.judge"), _model(made.judge, texts)
+    yield texts.get("report.embedding_model"), _model(made.embedding_model, texts)
+    for name, value in made.options.items():
+        yield texts.get(f"report.{name}"), texts.get(f"report.depths.{value}") if name == "depth" else f"{value:g}"
     yield texts.get("report.votes"), texts.get("report.times", count=made.votes)
     if made.repeat > 1:
         yield texts.get("report.repeat"), texts.get("report.times", count=made.repeat)
     yield texts.get("report.language"), texts.get(f"report.languages.{made.language}")
+    if made.inputs:
+        yield texts.get("report.inputs"), _listed(made.inputs, texts, "=")
     seconds = [record.app_seconds for record in report.records if record.app_seconds]
     if seconds:
         mean, longest = f"{sum(seconds) / len(seconds):.1f}", f"{max(seconds):.1f}"
@@ -55,6 +58,14 @@ def making(report: RunReport, texts: Texts) -> Iterator[tuple[str, str]]:
         yield texts.get("report.prompts"), _listed(report.prompts, texts)
 
 
+def _model(model: ModelIdentity, texts: Texts) -> str:
+    """The model's name, with its provider and parameters behind it."""
+    if not model.name:
+        return texts.get("report.no_embedding_model")
+    about = [model.provider.rpartition("/")[2], _listed(model.parameters, texts)]
+    return one_line(texts.aside(model.name, texts.get("separator").join(filter(None, about))), MODEL_CHARACTERS)
+
+
 def _versions(records: Sequence[RowRecord]) -> dict[str, str]:
     versions: dict[str, str] = {}
     for record in records:
@@ -62,5 +73,6 @@ def _versions(records: Sequence[RowRecord]) -> dict[str, str]:
     return versions
 
 
-def _listed(versions: Mapping[str, str], texts: Texts) -> str:
-    return texts.get("separator").join(f"{name} {version}" for name, version in versions.items() if version)
+def _listed(values: Mapping[str, Any], texts: Texts, between: str = " ") -> str:
+    listed = [f"{name}{between}{value}" for name, value in values.items() if value not in (None, "")]
+    return texts.get("separator").join(one_line(entry, NAME_CHARACTERS) for entry in listed)

@@ -50,7 +50,6 @@ def _escaped(report: RunReport) -> RunReport:
         report,
         name=escape(report.name, NAME_CHARACTERS),
         compared_with=escape(report.compared_with, NAME_CHARACTERS),
-        settings=replace(report.settings, judge=escape(report.settings.judge, NAME_CHARACTERS)),
     )
 
 
@@ -94,7 +93,7 @@ def _cost(report: RunReport, texts: Texts) -> str:
     if not used.get("judge_calls"):
         return ""
     items = [
-        texts.get("scorecard.judged_by", model=report.settings.judge),
+        texts.get("scorecard.judged_by", model=escape(report.settings.judge.name, NAME_CHARACTERS)),
         texts.get("report.cost_calls", count=used["judge_calls"]),
         texts.get("scorecard.tokens", tokens=used["total_tokens"]),
         price(used["prices"], texts),

@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 from evaluation.errors import Reason
 from evaluation.golden.table import Row
+from evaluation.judging.models import ModelIdentity
 from evaluation.languages import Language
-from evaluation.result import MetricResult
+from evaluation.result import MetricResult, bounded
 from evaluation.sample import Chunk, Contexts, Sample
 
 RowState = Literal["open", "answered", "done", "failed"]
@@ -23,14 +24,13 @@ class RowRecord:
         row: its place in the table, from 1.
         repetition: which time it is asked, from 1.
         state: open; answered (the app's answer is there, scores are not or not all); done; failed (the app gave no
-            answer, or something unexpected happened).
+            answer, or something unexpected happened; an answer that was there by then is kept).
         contexts: the retrieved chunks, best rank first, as {"text", "title", "documents"}.
         contexts_hidden: why it can't be seen what was retrieved, a reason code, "" when it can.
-        app_reason: why the app gave no answer, a reason code, "" when it did.
+        app_reason: why the row has failed, a reason code, "" when it has not.
         app_message: what the app said of it, shortened.
         app_seconds: how long the app took; app_tokens what it used, as far as it says.
-        metrics: by name, {"score", "status", "reason", "reason_values" where a reason has some, "version", and the
-            metric's details}.
+        metrics: by name, {"score", "status", "reason", "reason_values", "version", "details"}; see `kept_result`.
         document_scores: the comparison with the documents that should be found, None where they are not known.
         findings: what is wrong, as {"name", "settings"}, the first thing first.
         usage: what judging cost, as JudgeSession gives it.
@@ -89,14 +89,13 @@ class RowRecord:
 
     def result(self, metric: str) -> MetricResult | None:
         """The row's result for a metric as the metric gave it, None when it was not asked for."""
-        kept = dict(self.metrics.get(metric, {}))
-        if not kept:
+        kept = self.metrics.get(metric)
+        if kept is None:
             return None
-        score, status, version = kept.pop("score", None), kept.pop("status", "failed"), str(kept.pop("version", ""))
-        reason = kept.pop("reason", "")
-        values = kept.pop("reason_values", {})
-        known = Reason(reason) if reason in set(Reason) else Reason.INTERNAL_ERROR
-        return MetricResult(metric, version, status, score, known, values, kept)
+        known = Reason(kept["reason"]) if kept["reason"] in set(Reason) else Reason.INTERNAL_ERROR
+        return MetricResult(
+            metric, kept["version"], kept["status"], kept["score"], known, kept["reason_values"], kept["details"]
+        )
 
     def as_json(self) -> bytes:
         # As escapes even half a character from a broken text can be kept; packing makes up for their length.
@@ -117,43 +116,96 @@ class RowRecord:
             raise ValueError("not a row's record") from error
 
 
+def kept_result(result: MetricResult, limit: int) -> dict[str, Any]:
+    """A metric's result as a row keeps it. The details lie inside, so that no key of theirs meets a score or a reason.
+
+    Args:
+        limit: bytes of the details, as JSON.
+    """
+    return {
+        "score": result.score,
+        "status": result.status,
+        "reason": result.reason.value,
+        "reason_values": {
+            name: value if isinstance(value, (str, int, float)) else str(value)
+            for name, value in result.reason_values.items()
+        },
+        "version": result.version,
+        "details": bounded(result.details, limit),
+    }
+
+
 @dataclass(frozen=True)
 class RunSettings:
     """What a run is made with; scores of two runs are comparable when these agree.
 
     Attributes:
         app_id: of the app that is asked.
-        judge, embedding_model: the models' names, "" without one.
+        judge, embedding_model: which models, with their parameters; without a name where there is none.
+        options: of the metrics, by name: depth, question_count, similarity_weight.
+        votes: how often each verdict is given.
         thresholds: by metric name.
         repeat: how often each question is asked.
-        question_count: how many questions answer relevancy compares.
+        inputs: what the app is given with every question, beside the table's own columns.
     """
 
     app_id: str
-    judge: str
-    embedding_model: str
+    judge: ModelIdentity
+    embedding_model: ModelIdentity
     metrics: tuple[str, ...]
-    depth: str
+    options: Mapping[str, Any]
     votes: int
     language: Language
     thresholds: Mapping[str, float] = field(default_factory=dict)
     repeat: int = 1
-    question_count: int = 3
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON types; equal for equal settings."""
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self), default=str))
+        return plain
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> "RunSettings":
+        """The settings that were kept; fields of another version that are not known are left out.
+
+        Raises:
+            KeyError, TypeError, AttributeError: it is none.
+        """
+        known = {entry.name for entry in fields(cls)}
+        models = {name: ModelIdentity(**value[name]) for name in ("judge", "embedding_model")}
+        others = {name: item for name, item in value.items() if name in known}
+        return cls(**{**others, **models, "metrics": tuple(value["metrics"])})
+
+    def differing(self, other: "RunSettings") -> list[str]:
+        """The names of what can make scores differ between the two although the answers are the same.
+
+        Of JUDGING and the metrics' options, then `inputs`, with which the app may have answered otherwise.
+        """
+        both = {**self.options, **other.options}
+        options = [name for name in both if self.options.get(name) != other.options.get(name)]
+        names = [name for name in JUDGING if getattr(self, name) != getattr(other, name)]
+        return [*names, *options, *(["inputs"] if self.inputs != other.inputs else [])]
+
+
+# Settings that change the scores themselves, beside the metrics' options.
+JUDGING = ("judge", "embedding_model", "votes", "language")
 
 
 def fingerprint(record: RowRecord, settings: RunSettings, versions: Mapping[str, str]) -> str:
-    """Of everything that a row's scores depend on: texts, judge, depth, votes, versions of metrics and prompts."""
+    """Of everything that a row's scores depend on: texts, inputs, models, options, versions of metrics and prompts."""
+    made = settings.as_dict()
     parts = [
         record.question,
         record.answer,
         record.reference,
+        sorted(record.inputs.items()),
         [record.contexts_hidden, *(chunk["text"] for chunk in record.contexts)],
-        [settings.judge, settings.embedding_model, settings.depth, settings.votes, settings.language],
-        settings.question_count,
+        [made[name] for name in (*JUDGING, "options", "inputs")],
         sorted(settings.metrics),
         sorted(versions.items()),
     ]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def open_records(rows: Sequence[Row], repeat: int) -> list[RowRecord]:

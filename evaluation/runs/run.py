@@ -17,9 +17,8 @@ from evaluation.judging.session import JudgeSession
 from evaluation.judging.usage import Usage
 from evaluation.metrics import METRICS
 from evaluation.metrics.documents import read_documents, score_documents
-from evaluation.result import MetricResult, bounded
 from evaluation.runs.places import Places
-from evaluation.runs.records import RowRecord, RunSettings, fingerprint, open_records
+from evaluation.runs.records import RowRecord, RunSettings, fingerprint, kept_result, open_records
 from evaluation.runs.runner import Ask, Runner, shorten
 from evaluation.runs.store import RunHead, RunStore, Values
 from evaluation.runs.summary import RunReport, build_report
@@ -28,7 +27,7 @@ from evaluation.scorecard import evaluate_answer
 # Judge calls at the same time over all rows.
 PARALLEL_CALLS = 16
 # A row's details in storage and reports; a single answer's may be larger.
-DETAILS_CHARACTERS = 40_000
+DETAILS_BYTES = 60_000
 _COUNTED = ("judge_calls", "embedding_calls", "retries", "prompt_characters", "prompt_tokens", "completion_tokens")
 
 
@@ -38,7 +37,6 @@ class RunRequest:
 
     Attributes:
         rows: of the table, in order.
-        options: of the metrics: depth, question_count, similarity_weight.
         seconds: the call's budget.
         fresh: no scores are taken from earlier runs.
         compare_with: the name of another run, "" for the run before of the same name.
@@ -48,7 +46,6 @@ class RunRequest:
     name: str
     rows: Sequence[Row]
     settings: RunSettings
-    options: Mapping[str, Any]
     concurrency: int = 4
     seconds: float = 240.0
     fresh: bool = False
@@ -225,24 +222,10 @@ class _Scorer:
             votes=settings.votes,
             places=self._places.for_row(),
         )
-        card = evaluate_answer(session, record.sample, metrics, options=self._request.options)
-        judged = record.metrics | {name: _as_kept(result) for name, result in card.results.items()}
+        card = evaluate_answer(session, record.sample, metrics, options=settings.options)
+        judged = record.metrics | {name: kept_result(result, DETAILS_BYTES) for name, result in card.results.items()}
         record.metrics = {name: judged[name] for name in settings.metrics if name in judged}
         record.usage, record.reused = _added(record.usage, session.usage.as_dict()), False
-
-
-def _as_kept(result: MetricResult) -> dict[str, Any]:
-    return {
-        "score": result.score,
-        "status": result.status,
-        "reason": result.reason.value,
-        "reason_values": {
-            name: value if isinstance(value, (str, int, float)) else str(value)
-            for name, value in result.reason_values.items()
-        },
-        "version": result.version,
-        **bounded(result.details, DETAILS_CHARACTERS),
-    }
 
 
 def _added(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:

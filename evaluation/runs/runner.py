@@ -119,14 +119,16 @@ class Runner:
     def _work(self, waiting: Iterator[RowRecord]) -> None:
         while (record := self._next(waiting)) is not None:
             started = self._clock.now()
+            # The row itself is what the report shows; it must not change under it once time is up.
+            draft = replace(record)
             try:
-                self._take(record)
+                self._take(record, draft)
             except EvaluationError as error:
                 self._end_with(error)
                 return
             except Exception:
                 logger.exception("row %s failed unexpectedly: %s", record.key, whereabouts())
-                self._publish(record, _failed(record, Reason.INTERNAL_ERROR))
+                self._publish(record, _unscored(draft) if draft.answer else _failed(record, Reason.INTERNAL_ERROR))
             self._durations.append(self._clock.now() - started)
 
     def _next(self, waiting: Iterator[RowRecord]) -> RowRecord | None:
@@ -136,14 +138,14 @@ class Runner:
                 return None
             return next(waiting, None)
 
-    def _take(self, record: RowRecord) -> None:
+    def _take(self, record: RowRecord, draft: RowRecord) -> None:
         """One row: the app's answer, then its scores, each kept as soon as it is there.
 
         Raises:
             EvaluationError: the run can't go on.
         """
-        # The row itself is what the report shows; it must not change under it once time is up.
-        draft = replace(record)
+        if draft.state == "failed" and draft.answer:
+            draft.state, draft.app_reason = "answered", ""
         if draft.state in {"open", "failed"} and not self._answer(record, draft):
             return
         had = max(0.0, self._left() - KEEPING_SECONDS)
@@ -260,6 +262,13 @@ def _failed(record: RowRecord, reason: Reason, message: str = "") -> RowRecord:
     )
 
 
+def _unscored(record: RowRecord) -> RowRecord:
+    """The row failed in scoring: its answer is paid for and kept, to be scored anew."""
+    return replace(
+        record, state="failed", app_reason=Reason.INTERNAL_ERROR.value, metrics={}, findings=[], fingerprint=""
+    )
+
+
 def _fatal(record: RowRecord) -> EvaluationError | None:
     """Why the judge can judge no row at all, None when it has judged this one or may judge others."""
     # Without chunks a score is 0 without asking.
@@ -267,4 +276,4 @@ def _fatal(record: RowRecord) -> EvaluationError | None:
     failed = [metric for metric in record.metrics.values() if metric["status"] == "failed"]
     if judged or not failed or not all(metric["reason"] in _FATAL_JUDGE for metric in failed):
         return None
-    return EvaluationError(Reason(failed[0]["reason"]), **failed[0].get("reason_values", {}))
+    return EvaluationError(Reason(failed[0]["reason"]), **failed[0]["reason_values"])

@@ -12,7 +12,7 @@ import time
 import uuid
 import zlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
 from evaluation.errors import EvaluationError, Reason
@@ -79,11 +79,9 @@ class RunStore:
     def head(self, number: int) -> RunHead | None:
         """The head of a run, None when it was deleted, never was, or can't be read."""
         value = self._read_json(f"{self._base}/{number}/head")
-        known = {entry.name for entry in fields(RunSettings)}
         try:
-            settings = {name: item for name, item in value["settings"].items() if name in known}
-            settings["metrics"] = tuple(settings["metrics"])
-            return RunHead(**{**value, "settings": RunSettings(**settings), "keys": tuple(value["keys"])})
+            settings = RunSettings.from_dict(value["settings"])
+            return RunHead(**{**value, "settings": settings, "keys": tuple(value["keys"])})
         except (KeyError, TypeError, AttributeError):
             return None
 
@@ -249,7 +247,10 @@ def _shortened(record: RowRecord, chunks: int, characters: int, of_answer: int, 
         record,
         answer=_cut(record.answer, of_answer),
         contexts=[{**chunk, "text": _cut(chunk["text"], characters)} for chunk in record.contexts[:chunks]],
-        metrics={name: bounded(metric, of_metric) for name, metric in record.metrics.items()},
+        metrics={
+            name: {**metric, "details": bounded(metric["details"], of_metric)}
+            for name, metric in record.metrics.items()
+        },
     )
 
 

@@ -9,9 +9,6 @@ from evaluation.runs.records import RowRecord, RunSettings
 from evaluation.runs.statistics import Comparison, MetricStatistics, compare, metric_statistics
 from evaluation.statistics.gate import reaches
 
-# Settings that change the scores themselves: between runs that differ in them a difference may come from the judge.
-JUDGING = ("judge", "embedding_model", "depth", "votes", "language")
-
 
 @dataclass(frozen=True)
 class RunReport:
@@ -30,7 +27,7 @@ class RunReport:
             rows failed.
         usage: what judging cost in all; reused rows cost nothing.
         prompts: the versions of the judge's prompts by name, as far as they are known.
-        differing: names of the settings that the run compared with had otherwise, of JUDGING.
+        differing: names of the settings that the run compared with had otherwise, see RunSettings.differing.
     """
 
     name: str
@@ -128,9 +125,7 @@ def build_report(  # noqa: PLR0913 - what a run is, then what it is compared wit
         for category in names
     }
     comparison = compare(records, before, settings.metrics) if before else None
-    differing = [
-        name for name in JUDGING if settings_before and getattr(settings, name) != getattr(settings_before, name)
-    ]
+    differing = settings.differing(settings_before) if settings_before else []
     return RunReport(
         name,
         number,

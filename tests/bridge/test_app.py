@@ -144,7 +144,7 @@ def test_a_row_that_is_too_long_to_be_sent_is_told_before_anything_is_asked(row:
 
 
 def request(**parameters: Any) -> RunRequest:
-    return read_request(parameters, [Row("質問")], settings(), {})
+    return read_request(parameters, [Row("質問")], settings())
 
 
 def test_a_call_without_settings_has_the_usual_ones() -> None:
@@ -211,19 +211,23 @@ def test_thresholds_may_be_texts_and_one_of_a_score_counts_before_that_for_all(p
 
 
 def test_every_setting_that_scores_depend_on_is_in_the_account(place: Place) -> None:
-    made = evaluate(place, depth="economy", votes="1", question_count=5, repeat=2, metrics="answer")["details"]
+    model = {**MODEL, "completion_params": {"top_p": 0.5}}
+    app = {"app_id": "app-2", "inputs": {"部署": "総務"}}
+    options = {"depth": "economy", "question_count": 5, "similarity_weight": "0.5"}
+
+    made = evaluate(place, app=app, model=model, votes="1", repeat=2, metrics="answer", **options)["details"]
 
     assert made["settings"] == {
         "app_id": "app-2",
-        "judge": "judge-1",
-        "embedding_model": "",
+        "judge": {"provider": "p", "name": "judge-1", "parameters": {"temperature": 0, "top_p": 0.5}},
+        "embedding_model": {"provider": "", "name": "", "parameters": {}},
         "metrics": ["faithfulness", "answer_relevancy"],
-        "depth": "economy",
+        "options": {"depth": "economy", "question_count": 5, "similarity_weight": 0.5},
         "votes": 1,
         "language": "ja",
         "thresholds": {},
         "repeat": 2,
-        "question_count": 5,
+        "inputs": {"部署": "総務"},
     }
 
 
@@ -457,7 +461,7 @@ def test_a_judge_that_was_chosen_for_the_app_is_used(place: Place) -> None:
 
     result = evaluate(place, model=None)
 
-    assert result["details"]["settings"]["judge"] == "judge-1"
+    assert result["details"]["settings"]["judge"]["name"] == "judge-1"
     assert result["status"] == "scored"
 
 

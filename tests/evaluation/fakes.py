@@ -7,7 +7,7 @@ from typing import Any
 
 from evaluation.errors import JudgeError, Reason
 from evaluation.judging.clock import Clock
-from evaluation.judging.models import Charge
+from evaluation.judging.models import Charge, ModelIdentity
 from evaluation.judging.session import JudgeSession
 from evaluation.sample import Sample, read_contexts
 
@@ -22,6 +22,7 @@ class ScriptedJudge:
     """Answers by the prompt's name: a list is used up, its last reply repeats; a callable gets the data."""
 
     name = "scripted"
+    identity = ModelIdentity("scripts", "scripted", {"temperature": 0})
 
     def __init__(self, **replies: Any) -> None:
         self.replies = {name.replace("__", "."): reply for name, reply in replies.items()}
@@ -49,6 +50,7 @@ class ScriptedJudge:
 
 class ScriptedEmbedder:
     name = "scripted-embedding"
+    identity = ModelIdentity("scripts", "scripted-embedding")
 
     def __init__(self, vectors: Callable[[Sequence[str]], Any]) -> None:
         self.vectors = vectors

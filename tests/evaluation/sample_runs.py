@@ -8,13 +8,13 @@ from typing import Any
 
 from evaluation.diagnosis import diagnose
 from evaluation.errors import EvaluationError, Reason
-from evaluation.judging.models import Charge
+from evaluation.judging.models import Charge, ModelIdentity
 from evaluation.judging.prompts import prompt_versions
 from evaluation.judging.usage import Usage
 from evaluation.languages import Language
 from evaluation.metrics.scoring import average_precision, share_true
 from evaluation.result import MetricResult
-from evaluation.runs.records import RowRecord, RunSettings
+from evaluation.runs.records import RowRecord, RunSettings, kept_result
 from evaluation.runs.summary import RunReport, build_report
 from evaluation.scorecard import FOUR
 
@@ -25,10 +25,10 @@ THRESHOLDS = {"faithfulness": 0.8, "context_recall": 0.8}
 def settings(language: Language = "ja", **changes: Any) -> RunSettings:
     made = RunSettings(
         app_id="0f8c6f0e-5b9a-4a39-9d0b-3f3a6f1d2c11",
-        judge="gpt-4o-mini",
-        embedding_model="text-embedding-3-small",
+        judge=ModelIdentity("langgenius/openai/openai", "gpt-4o-mini", {"temperature": 0}),
+        embedding_model=ModelIdentity("langgenius/openai/openai", "text-embedding-3-small"),
         metrics=FOUR,
-        depth="standard",
+        options={"depth": "standard", "question_count": 3},
         votes=1,
         language=language,
         thresholds=THRESHOLDS,
@@ -43,7 +43,9 @@ def record(row: int = 1, question: str = "質問", repetition: int = 1, **scores
             "score": score,
             "status": "not_applicable" if score is None else "scored",
             "reason": "no_reference" if score is None else "",
+            "reason_values": {},
             "version": "1",
+            "details": {},
         }
         for name, score in scores.items()
     }
@@ -93,16 +95,7 @@ def _record(number: int, row: Mapping[str, Any]) -> RowRecord:
     made.state, made.answer = "done", row["answer"]
     made.contexts = [{"text": text, "title": title, "documents": [title]} for title, text, _ in row["chunks"]]
     results = _results(row)
-    made.metrics = {
-        name: {
-            "score": result.score,
-            "status": result.status,
-            "reason": result.reason.value,
-            "version": result.version,
-            **result.details,
-        }
-        for name, result in results.items()
-    }
+    made.metrics = {name: kept_result(result, 60_000) for name, result in results.items()}
     found = diagnose(results, chunks=len(made.contexts), thresholds=THRESHOLDS)
     made.findings = [{"name": finding.name, "settings": list(finding.settings)} for finding in found]
     usage = Usage(judge_calls=5, embedding_calls=1, prompt_tokens=2100, completion_tokens=240)

@@ -6,7 +6,7 @@ import pytest
 
 from evaluation.errors import EvaluationError, JudgeError, Reason, whereabouts
 from evaluation.metrics import METRICS, evaluate_metric
-from evaluation.result import DETAILS_CHARACTERS, MetricResult, bounded, status_of
+from evaluation.result import DETAILS_BYTES, MetricResult, bounded, status_of
 from tests.evaluation.fakes import ScriptedJudge, failing, sample, session
 
 
@@ -87,7 +87,7 @@ def test_whereabouts_without_an_error_are_nowhere() -> None:
 
 
 def size(details: Any) -> int:
-    return len(json.dumps(details, ensure_ascii=False))
+    return len(json.dumps(details, ensure_ascii=False).encode())
 
 
 def test_details_that_fit_stay_as_they_are() -> None:
@@ -102,11 +102,13 @@ def test_details_that_fit_stay_as_they_are() -> None:
         {"claims": [{"id": n, "text": "あ" * 300, "reason": "い" * 100} for n in range(5000)]},
         {"claims": [{"id": n, "nested": [["x" * 1000] * 50] * 3} for n in range(100)]},
         {"chunks": tuple({"text": "x" * 100_000} for _ in range(50))},
+        # 190,000 characters, but 570,000 bytes.
+        {"text": "あ" * 190_000},
     ],
 )
 def test_details_are_bounded_and_say_what_is_left_out(details: Any) -> None:
     found = bounded(details)
-    assert size(found) <= DETAILS_CHARACTERS
+    assert size(found) <= DETAILS_BYTES
     assert list(found) == list(details)
     text = json.dumps(found, ensure_ascii=False)
     assert "…" in text or "omitted" in text

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from evaluation.judging.models import ModelIdentity
 from evaluation.languages import LANGUAGES, Language
 from evaluation.report import page as subject
 from evaluation.report.page import MAX_BYTES, render_html
@@ -122,7 +123,8 @@ def test_the_comparison_says_what_changed(page: Page) -> None:
 
 def test_other_settings_of_the_run_before_are_told() -> None:
     records = [record(row, f"質問{row}", faithfulness=1.0) for row in range(1, 4)]
-    made = page_of(records, before=records, compared_with="x #1", settings_before=settings(judge="other"))
+    other = settings(judge=ModelIdentity("", "other"))
+    made = page_of(records, before=records, compared_with="x #1", settings_before=other)
     assert "「x #1」とは次の設定が違うため、差にはその影響も入っています：判定モデル" in made.section("comparison")
 
 
@@ -259,10 +261,14 @@ def test_it_forbids_scripts_and_requests_also_to_itself(page: Page) -> None:
 def hostile_run(text: str) -> RowRecord:
     made = record(1, text, faithfulness=0.5, context_precision=0.0, context_recall=0.0, answer_relevancy=0.1)
     entry = {"id": 1, "text": text, "verdict": 0, "reason": text, "kind": "absent"}
-    made.metrics["faithfulness"] |= {"claims": [entry]}
-    made.metrics["context_recall"] |= {"parts": [entry]}
-    made.metrics["context_precision"] |= {"chunks": [{"rank": 1, **entry}]}
-    made.metrics["answer_relevancy"] |= {"method": "embedding", "questions": [{"text": text, "similarity": 0.1}]}
+    details = {
+        "faithfulness": {"claims": [entry]},
+        "context_recall": {"parts": [entry]},
+        "context_precision": {"chunks": [{"rank": 1, **entry}]},
+        "answer_relevancy": {"method": "embedding", "questions": [{"text": text, "similarity": 0.1}]},
+    }
+    for name, found in details.items():
+        made.metrics[name]["details"] = found
     return replace(
         made,
         answer=text,
@@ -278,7 +284,8 @@ def test_text_of_users_and_models_shows_as_it_is(text: str) -> None:
     def build(value: str) -> Page:
         records = [hostile_run(value), failed(2, value, message=value)]
         before = [replace(made, metrics={"faithfulness": {"score": 1.0}}) for made in records]
-        made_with = settings(judge=value, embedding_model=value)
+        model = ModelIdentity("openai", value, {"stop": value})
+        made_with = settings(judge=model, embedding_model=model, inputs={"部署": value})
         report = report_of(records, before=before, compared_with=value, settings=made_with)
         return Page(render_html(replace(report, name=value, app_name=value, started_at=value), JA))
 
@@ -309,8 +316,8 @@ def long_run(rows: int, characters: int) -> list[RowRecord]:
 def test_500_long_rows_stay_under_the_limit() -> None:
     for made in (records := long_run(500, 6000)):
         made.contexts *= 20
-        made.metrics["faithfulness"]["claims"] *= 60
-        made.metrics["context_precision"]["chunks"] *= 20
+        made.metrics["faithfulness"]["details"]["claims"] *= 60
+        made.metrics["context_precision"]["details"]["chunks"] *= 20
     page = render_html(report_of([*records, *(failed(row, "'" * 5000) for row in range(501, 601))]), JA)
     assert 100_000 < len(page.encode()) <= MAX_BYTES
     text = Page(page).text
@@ -320,7 +327,7 @@ def test_500_long_rows_stay_under_the_limit() -> None:
 
 def test_long_lists_are_cut_and_say_by_how_much() -> None:
     made = hostile_run("短い文")
-    made.metrics["faithfulness"]["claims"] *= 40
+    made.metrics["faithfulness"]["details"]["claims"] *= 40
     made.contexts *= 14
     rows = page_of([made]).section("rows")
     # 30 claims, one part, one question's text, 10 chunks.

@@ -8,6 +8,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from evaluation.errors import Reason
+from evaluation.judging.models import ModelIdentity
 from evaluation.languages import LANGUAGES, Language
 from evaluation.report.numbers import difference_text, interval_text, score_against
 from evaluation.report.run_rows import app_failure, entries, lacking, sentence, state_word
@@ -136,7 +137,7 @@ def test_costs_are_added_up_by_currency_and_reused_rows_cost_nothing() -> None:
 
 def test_settings_that_change_the_scores_are_named_when_they_differ() -> None:
     records = [record(1, faithfulness=1.0)]
-    other = settings(judge="other", votes=3, thresholds={})
+    other = settings(judge=ModelIdentity("", "other"), votes=3, thresholds={})
     assert report_of(records, before=records, settings_before=other).differing == ["judge", "votes"]
     assert report_of(records, before=records, settings_before=settings()).differing == []
     assert report_of(records, settings_before=other).differing == ()
@@ -157,7 +158,8 @@ def test_a_result_is_read_back_from_its_record() -> None:
 
 def test_details_cut_for_storage_are_counted_and_break_nothing() -> None:
     made = record(1, faithfulness=0.5)
-    made.metrics["faithfulness"]["claims"] = [{"text": "主張", "verdict": 0, "kind": "absent"}, {"omitted": 7}]
+    claims = [{"text": "主張", "verdict": 0, "kind": "absent"}, {"omitted": 7}]
+    made.metrics["faithfulness"]["details"]["claims"] = claims
     result = made.result("faithfulness")
     assert result is not None
     found, omitted = entries(result, "claims", JA)
@@ -332,7 +334,7 @@ def test_names_can_not_break_the_text() -> None:
         sample_run("ja"),
         name=hostile,
         compared_with=hostile,
-        settings=replace(settings(), judge=hostile),
+        settings=replace(settings(), judge=ModelIdentity("", hostile)),
     )
     page = MarkdownIt("commonmark", {"html": True}).enable("table").render(run_text(report, JA))
     assert not re.search(r"<script|<a |<h1", page)

@@ -6,6 +6,7 @@ from typing import Any
 
 from devhost.dify_side import Storage
 from evaluation.judging.clock import Clock
+from evaluation.judging.models import ModelIdentity
 from evaluation.runs.app_events import AppAnswer
 from evaluation.runs.records import RowRecord, RunSettings
 from evaluation.sample import read_contexts
@@ -94,10 +95,10 @@ class ManualClock(Clock):
 def settings(**changes: Any) -> RunSettings:
     fields: dict[str, Any] = {
         "app_id": "app-2",
-        "judge": "scripted",
-        "embedding_model": "",
+        "judge": ModelIdentity("scripts", "scripted", {"temperature": 0}),
+        "embedding_model": ModelIdentity(),
         "metrics": FOUR,
-        "depth": "standard",
+        "options": {"depth": "standard", "question_count": 3},
         "votes": 1,
         "language": "ja",
     }
@@ -109,7 +110,8 @@ def answer(text: str = "10日です", *chunks: str) -> AppAnswer:
 
 
 def metric(score: float | None = 1.0, status: str = "scored", reason: str = "", **details: Any) -> dict[str, Any]:
-    return {"score": score, "status": status, "reason": reason, "version": "1", **details}
+    kept = {"score": score, "status": status, "reason": reason, "reason_values": {}, "version": "1"}
+    return {**kept, "details": details}
 
 
 def failed_metric(reason: str, **details: Any) -> dict[str, Any]:

@@ -6,8 +6,9 @@ import pytest
 
 from evaluation.errors import Reason
 from evaluation.golden.table import Row
+from evaluation.judging.models import ModelIdentity
 from evaluation.result import MetricResult
-from evaluation.runs.records import RowRecord, fingerprint, open_records
+from evaluation.runs.records import RowRecord, RunSettings, fingerprint, kept_result, open_records
 from evaluation.sample import Contexts
 from tests.evaluation.runs.fakes import done, failed_metric, metric, settings
 
@@ -74,12 +75,31 @@ def test_scores_of_a_retrieval_that_found_nothing_are_not_those_of_one_that_can_
 
 def test_a_kept_metric_is_a_result_again() -> None:
     claims = [{"id": 1, "text": "10日", "verdict": 1}]
-    kept = metric(1.0, reason_values={}, claims=claims)
+    kept = metric(1.0, claims=claims)
     record = done(metrics={"faithfulness": kept})
 
     assert record.result("faithfulness") == MetricResult("faithfulness", "1", "scored", 1.0, details={"claims": claims})
     assert record.result("context_recall") is None
     assert record.metrics["faithfulness"] == kept
+
+
+def test_no_detail_can_stand_in_for_a_score_or_a_reason() -> None:
+    details = {"score": 0.0, "status": "failed", "reason": "made up", "version": "9", "reason_values": {"a": 1}}
+    result = MetricResult("faithfulness", "1", "scored", 0.5, details=details)
+
+    record = done(metrics={"faithfulness": kept_result(result, 10_000)})
+
+    assert (record.score("faithfulness"), record.judged) == (0.5, True)
+    assert record.result("faithfulness") == result
+
+
+def test_settings_come_back_as_they_were_kept() -> None:
+    made = settings(thresholds={"faithfulness": 0.7}, inputs={"部署": ["総務"], "年": 2026}, repeat=2)
+
+    kept = json.loads(json.dumps(made.as_dict()))
+
+    assert RunSettings.from_dict(kept) == made
+    assert RunSettings.from_dict({**kept, "mood": 1}) == made
 
 
 def test_a_reason_of_another_version_becomes_an_unexpected_problem() -> None:
@@ -109,6 +129,7 @@ def test_a_row_is_judged_when_no_metric_failed(metrics: dict[str, Any], judged: 
         {"question": "夏季休暇は何日ですか"},
         {"answer": "20日です"},
         {"reference": "20日"},
+        {"inputs": {"部署": "総務"}},
         {"contexts": []},
         {"contexts": [*RECORD.contexts, {"text": "日当は2,000円", "title": "", "documents": []}]},
     ],
@@ -120,13 +141,17 @@ def test_the_fingerprint_changes_with_what_is_judged(changes: dict[str, Any]) ->
 @pytest.mark.parametrize(
     "changes",
     [
-        {"judge": "another"},
-        {"embedding_model": "e5"},
-        {"depth": "careful"},
+        {"judge": ModelIdentity("scripts", "another", {"temperature": 0})},
+        {"judge": ModelIdentity("elsewhere", "scripted", {"temperature": 0})},
+        {"judge": ModelIdentity("scripts", "scripted", {"temperature": 1.5})},
+        {"embedding_model": ModelIdentity("scripts", "e5")},
+        {"options": {"depth": "careful", "question_count": 3}},
+        {"options": {"depth": "standard", "question_count": 5}},
+        {"options": {"depth": "standard", "question_count": 3, "similarity_weight": 0.5}},
         {"votes": 3},
         {"language": "en"},
         {"metrics": ("faithfulness",)},
-        {"question_count": 5},
+        {"inputs": {"部署": "総務"}},
     ],
 )
 def test_the_fingerprint_changes_with_how_it_is_judged(changes: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ import pytest
 from devhost.dify_side import Storage
 from evaluation.errors import EvaluationError, Reason
 from evaluation.golden.table import Row
+from evaluation.judging.models import ModelIdentity
 from evaluation.judging.prompts import prompt_versions
 from evaluation.runs import run as run_module
 from evaluation.runs import runner as runner_module
@@ -64,8 +65,7 @@ def table(count: int = 3, **changes: Any) -> list[Row]:
 def request(rows: list[Row] | None = None, **changes: Any) -> RunRequest:
     """A call for two of the metrics, one row after the other; `settings` are changes of the settings."""
     made = settings(**{"metrics": TWO, **changes.pop("settings", {})})
-    options = {"depth": made.depth, "question_count": made.question_count}
-    fields = {"name": "朝の評価", "rows": table() if rows is None else rows, "options": options, "concurrency": 1}
+    fields = {"name": "朝の評価", "rows": table() if rows is None else rows, "concurrency": 1}
     return RunRequest(settings=made, **{**fields, **changes})
 
 
@@ -126,7 +126,7 @@ def test_a_row_keeps_what_the_metrics_found_and_what_is_wrong() -> None:
 
     faithfulness = record.metrics["faithfulness"]
     assert (faithfulness["score"], faithfulness["status"]) == (0.5, "scored")
-    assert [claim["verdict"] for claim in faithfulness["claims"]] == [1, 0]
+    assert [claim["verdict"] for claim in faithfulness["details"]["claims"]] == [1, 0]
     assert record.document_scores == {
         "hit_rate": 0.0,
         "reciprocal_rank": 0.0,
@@ -335,10 +335,14 @@ def test_a_run_with_a_failed_row_is_finished() -> None:
         {"rows": table(4)},
         {"rows": [*table(2), Row("質問3", "別の正解")]},
         {"rows": [*table(2), Row("質問3", "正解3", others={"部署": "総務"})]},
-        {"settings": {"judge": "another"}},
+        {"settings": {"judge": ModelIdentity("scripts", "another", {"temperature": 0})}},
+        {"settings": {"judge": ModelIdentity("elsewhere", "scripted", {"temperature": 0})}},
+        {"settings": {"judge": ModelIdentity("scripts", "scripted", {"temperature": 1.5})}},
+        {"settings": {"embedding_model": ModelIdentity("scripts", "e5")}},
         {"settings": {"app_id": "app-3"}},
+        {"settings": {"inputs": {"部署": "総務"}}},
         {"settings": {"metrics": FOUR}},
-        {"settings": {"question_count": 5}},
+        {"settings": {"options": {"depth": "standard", "question_count": 5}}},
         {"settings": {"thresholds": {"faithfulness": 0.5}}},
         {"settings": {"repeat": 2}},
     ],
@@ -422,8 +426,11 @@ def test_scores_are_taken_from_runs_of_other_names_and_other_apps() -> None:
     [
         {"fresh": True},
         {"rows": table(reference="別の正解")},
-        {"settings": {"judge": "another"}},
-        {"settings": {"depth": "careful"}},
+        {"settings": {"judge": ModelIdentity("scripts", "another", {"temperature": 0})}},
+        {"settings": {"judge": ModelIdentity("elsewhere", "scripted", {"temperature": 0})}},
+        {"settings": {"judge": ModelIdentity("scripts", "scripted", {"temperature": 1.5})}},
+        {"settings": {"options": {"depth": "careful", "question_count": 3}}},
+        {"settings": {"inputs": {"部署": "総務"}}},
         {"settings": {"language": "en"}},
     ],
 )
@@ -520,9 +527,10 @@ def test_settings_that_differ_are_named() -> None:
     place = Place()
     place.run()
 
-    report = place.run(settings={"judge": "another", "votes": 3})
+    options = {"depth": "standard", "question_count": 5, "similarity_weight": 0.5}
+    report = place.run(settings={"judge": ModelIdentity("scripts", "another"), "votes": 3, "options": options})
 
-    assert report.differing == ["judge", "votes"]
+    assert report.differing == ["judge", "votes", "question_count", "similarity_weight"]
 
 
 def test_a_run_is_compared_with_the_newest_of_another_name_when_asked() -> None:

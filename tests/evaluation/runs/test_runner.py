@@ -43,7 +43,8 @@ class Call:
     ) -> None:
         self.records = records
         self.clock = ManualClock()
-        self.store = RunStore(values or MemoryValues(), "run")
+        self.values = values or MemoryValues()
+        self.store = RunStore(self.values, "run")
         self.asked: list[int] = []
         self.scored: list[int] = []
         self.seconds: dict[int, float] = {}
@@ -494,6 +495,13 @@ def test_an_unexpected_error_is_told_as_such_and_fails_its_row_only(caplog: pyte
     assert outcome.error is None
     assert call.states() == call.kept() == ["done", "failed", "failed", "done"]
     assert [record.app_reason for record in call.records] == ["", "internal_error", "internal_error", ""]
+    # What has been paid for is kept, and only scored again.
+    assert [record.answer for record in call.records] == ["10日です", "10日です", "", "10日です"]
+    again = Call([call.store.read_row(NUMBER, record.key) or record for record in call.records], values=call.values)
+    again.run()
+    assert (again.asked, again.scored) == ([3], [2, 3])
+    assert again.states() == again.kept() == ["done"] * 4
+    assert [record.app_reason for record in again.records] == [""] * 4
     assert [entry.getMessage().split(": LeakError in")[0] for entry in caplog.records] == [
         "row 2-1 failed unexpectedly",
         "row 3-1 failed unexpectedly",
