@@ -9,7 +9,7 @@ from bridge.dify.models import DifyEmbedder, DifyJudge, NoModel
 from bridge.dify.selection import select_models
 from evaluation.judging.session import JudgeSession
 from evaluation.languages import Language
-from evaluation.sample import Sample, read_contexts, read_text
+from evaluation.sample import Sample, read_answer, read_contexts, read_text
 from evaluation.settings import read_count, read_depth, read_number, read_votes
 
 MAX_QUESTIONS = 10
@@ -33,7 +33,11 @@ def open_session(session: Session, parameters: Mapping[str, Any], language: Lang
 
 def read_sample(parameters: Mapping[str, Any], inputs: tuple[str, ...]) -> Sample:
     """The sample with the inputs named."""
-    fields: dict[str, Any] = {name: read_text(parameters.get(name), name) for name in inputs if name != "contexts"}
+    texts = [name for name in inputs if name not in {"answer", "contexts"}]
+    fields: dict[str, Any] = {name: read_text(parameters.get(name), name) for name in texts}
+    if "answer" in inputs:
+        said = read_answer(parameters.get("answer"))
+        fields |= {"answer": said.text, "only_thought": said.only_thought}
     if "contexts" in inputs:
         fields["contexts"] = read_contexts(parameters.get("contexts"))
     return Sample(**fields)

@@ -16,6 +16,7 @@ class Reason(StrEnum):
     NONE = ""
     NO_QUESTION = "no_question"
     NO_ANSWER = "no_answer"
+    ONLY_THOUGHTS = "only_thoughts"
     NO_REFERENCE = "no_reference"
     NO_CONTEXTS = "no_contexts"
     CONTEXTS_NOT_VISIBLE = "contexts_not_visible"

@@ -14,6 +14,7 @@ _NOT_APPLICABLE = UNSEEN | {
     Reason.NO_REFERENCE,
     Reason.NO_CLAIMS,
     Reason.NO_ANSWER,
+    Reason.ONLY_THOUGHTS,
     Reason.NOT_FOUND,
     Reason.AMBIGUOUS_MATCH,
 }

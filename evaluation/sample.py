@@ -3,9 +3,10 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from evaluation.errors import EvaluationError, Reason
+from evaluation.reasoning import Spoken, spoken
 
 # Longer than anything a chatbot answers; beyond it the input is refused in plain words and not cut.
 MAX_TEXT_CHARACTERS = 100_000
@@ -101,12 +102,18 @@ class Contexts:
 
 @dataclass(frozen=True)
 class Sample:
-    """One answer with what is needed to judge it. Texts are "" when they were not given."""
+    """One answer with what is needed to judge it. Texts are "" when they were not given.
+
+    Attributes:
+        answer: what the bot says; what it only thought aloud is no part of it.
+        only_thought: there is no answer because the bot did nothing but think.
+    """
 
     question: str = ""
     answer: str = ""
     reference: str = ""
     contexts: Contexts = field(default_factory=Contexts)
+    only_thought: bool = False
 
 
 def read_text(value: object, name: str, limit: int = MAX_TEXT_CHARACTERS, *, strip: bool = True) -> str:
@@ -130,6 +137,16 @@ def read_text(value: object, name: str, limit: int = MAX_TEXT_CHARACTERS, *, str
         raise EvaluationError(Reason.NOT_TEXT, field=name)
     _check(value.strip(), name, limit)
     return value.strip() if strip else value
+
+
+def read_answer(value: object) -> Spoken:
+    """The `answer` input: what the bot says in it.
+
+    Raises:
+        EvaluationError: as read_text.
+    """
+    said = spoken(read_text(value, "answer"))
+    return replace(said, text=said.text.strip())
 
 
 def _check(text: str, name: str, limit: int) -> None:

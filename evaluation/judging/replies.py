@@ -14,10 +14,11 @@ from typing import Annotated, Any
 import json_repair
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
+from evaluation.reasoning import spoken
+
 _TRUE = {"1", "1.0", "true", "yes", "y", "はい", "是", "支持", "supported"}
 _FALSE = {"0", "0.0", "false", "no", "n", "いいえ", "否", "不支持", "不是", "unsupported"}
 _CLOSERS = {"{": "}", "[": "]"}
-_REASONING = r"</?(?:think|thinking|reasoning)>"
 # A judge may babble without end; its reply stands at the end of what it says.
 READ_CHARACTERS = 40_000
 _MOST_CANDIDATES = 100
@@ -176,7 +177,8 @@ def read_reply[T: Item](text: str, shape: Shape[T], *, wrapped: bool = False) ->
     Args:
         wrapped: a list without its wrapper is not taken, because another list was asked for with it.
     """
-    for candidate in reversed(_candidates(_unquoted(_end(text)))[-_MOST_CANDIDATES:]):
+    said = spoken(_unquoted(text), "json").text
+    for candidate in reversed(_candidates(said[-READ_CHARACTERS:])[-_MOST_CANDIDATES:]):
         value = _repair(candidate.broken) if candidate.broken else candidate.value
         if wrapped and isinstance(value, list):
             continue
@@ -184,15 +186,6 @@ def read_reply[T: Item](text: str, shape: Shape[T], *, wrapped: bool = False) ->
         if reply is not None:
             return reply
     return None
-
-
-def _end(text: str) -> str:
-    """The last part of a very long text, with the tag of the reasoning that it is the inside of."""
-    if len(text) <= READ_CHARACTERS:
-        return text
-    tags = re.findall(_REASONING, text[:-READ_CHARACTERS], re.IGNORECASE)
-    inside = tags[-1] if tags and not tags[-1].startswith("</") else ""
-    return inside + text[-READ_CHARACTERS:]
 
 
 def _fit[T: Item](value: object, shape: Shape[T], cut: bool) -> Reply[T] | None:
@@ -244,25 +237,15 @@ class _Candidate:
 
 
 def _candidates(text: str) -> list[_Candidate]:
-    """What may be a reply outside of reasoning blocks, in order."""
+    """What may be a reply, in order."""
     found: list[_Candidate] = []
     decoder = json.JSONDecoder()
     position = 0
-    for match in re.finditer(rf"{_REASONING}|[{{\[｛［]", text, re.IGNORECASE):
-        start, token = match.start(), match.group()
+    for match in re.finditer(r"[{\[｛［]", text):
+        start = match.start()
         if start < position:
             continue
         position = match.end()
-        if token.startswith("</"):
-            # Everything before a lone closing tag was thinking.
-            found.clear()
-            continue
-        if token.startswith("<"):
-            end = re.search("</" + token[1:], text[position:], re.IGNORECASE)
-            if end is None:
-                break
-            position += end.start()
-            continue
         if re.match(_TOO_DEEP, text[start : start + _DEEP_CHARACTERS]):
             continue
         try:

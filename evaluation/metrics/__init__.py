@@ -26,13 +26,10 @@ METRICS: Mapping[str, Metric] = {metric.name: metric for metric in sorted(_found
 
 
 def evaluate_metric(name: str, session: JudgeSession, sample: Sample, options: Mapping[str, Any]) -> MetricResult:
-    """The metric's result; whatever goes wrong is a result too, never an exception.
-
-    A metric of the chunks does not apply where they can't be seen: 0.0 would be said of a retrieval nobody knows.
-    """
+    """The metric's result; whatever goes wrong is a result too, never an exception."""
     metric = METRICS[name]
-    if sample.contexts.hidden and "contexts" in metric.inputs:
-        return MetricResult.without_score(name, metric.version, EvaluationError(sample.contexts.hidden))
+    if reason := _lacking(metric, sample):
+        return MetricResult.without_score(name, metric.version, EvaluationError(reason))
     try:
         return metric.evaluate(session, sample, **{key: options[key] for key in metric.options if key in options})
     except EvaluationError as error:
@@ -40,3 +37,10 @@ def evaluate_metric(name: str, session: JudgeSession, sample: Sample, options: M
     except Exception:
         logger.exception("%s failed unexpectedly: %s", name, whereabouts())
         return MetricResult.without_score(name, metric.version, EvaluationError(Reason.INTERNAL_ERROR))
+
+
+def _lacking(metric: Metric, sample: Sample) -> Reason:
+    """What the sample lacks for any metric of its kind: 0.0 would be said of something that nobody knows."""
+    if sample.only_thought and "answer" in metric.inputs:
+        return Reason.ONLY_THOUGHTS
+    return sample.contexts.hidden if "contexts" in metric.inputs else Reason.NONE

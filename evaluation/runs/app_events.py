@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evaluation.errors import EvaluationError, Reason
+from evaluation.reasoning import spoken
 from evaluation.sample import Contexts, read_contexts
 
 # Our own tools in the app that is asked: what they show are scores, not the answer.
@@ -21,6 +22,7 @@ _SCORING_OUTPUTS = frozenset({"score_text", "diagnosis"})
 _SCORE_TEXTS = ("text", "summary", "score_text", "diagnosis")
 # Nodes that hand on what others gave.
 _HANDING_ON = frozenset({"template-transform", "variable-aggregator", "code"})
+_THOUGHT_OUTPUTS = frozenset({"reasoning_content", "reasoning", "thinking", "thought"})
 _ANSWER_OUTPUTS = ("answer", "text", "result", "output", "reply")
 
 
@@ -44,7 +46,7 @@ def read_events(events: Iterable[object]) -> AppAnswer:
 
     Raises:
         EvaluationError: app_failed with what the app says; app_unavailable when the stream breaks off, so that its
-            answer may be half of one; app_empty_answer.
+            answer may be half of one; app_empty_answer; only_thoughts when the app did nothing but think.
     """
     stream = _Stream()
     for event in events:
@@ -153,10 +155,10 @@ class _Stream:
             raise EvaluationError(Reason.APP_FAILED, text=self._error)
         if not self._ended:
             raise EvaluationError(Reason.APP_UNAVAILABLE)
-        text = self._text()
-        if not text:
-            raise EvaluationError(Reason.APP_EMPTY_ANSWER)
-        return AppAnswer(text, self._contexts(), self._tokens)
+        said = spoken(self._text())
+        if not said.text.strip():
+            raise EvaluationError(Reason.ONLY_THOUGHTS if said.thought else Reason.APP_EMPTY_ANSWER)
+        return AppAnswer(said.text.strip(), self._contexts(), self._tokens)
 
     def _contexts(self) -> Contexts:
         """The chunks of the first source that has some; without any, whether something looked for them."""
@@ -202,12 +204,19 @@ def _node_of(event: Mapping[str, Any]) -> str:
 
 def _answer_of(outputs: Mapping[str, Any]) -> str:
     """The answer among a workflow's outputs: by its name, else the only text, else all that is not empty as JSON."""
-    given = {name: value for name, value in outputs.items() if value not in (None, "", [], {})}
+    given = {name: _said(value) for name, value in outputs.items() if name not in _THOUGHT_OUTPUTS}
+    given = {name: value for name, value in given.items() if value not in (None, "", [], {})}
     texts = {name: text for name, value in given.items() if (text := _text_of(value))}
     named = next((texts[name] for name in _ANSWER_OUTPUTS if name in texts), "")
     if named or len(texts) == 1:
         return named or next(iter(texts.values()))
     return json.dumps(given, ensure_ascii=False) if given else ""
+
+
+def _said(value: object) -> object:
+    """An output without thoughts; where it is nothing else, it is left to be told as that."""
+    found = spoken(value) if isinstance(value, str) else None
+    return value if found is None or found.only_thought else found.text.strip()
 
 
 def _texts_in(observation: str) -> list[str]:

@@ -160,7 +160,7 @@ def test_an_app_that_streams_without_end_has_failed_at_the_row(hasty: PluginProc
         while tag(2) in call.query and not ended.wait(0.2):
             yield envelope.message("message", "まだです。")
         yield envelope.message("message", bot_answer(int(call.query[2:4])))
-        yield envelope.message_end([], {})
+        yield envelope.message_end([{"content": "有給休暇は10日"}], {})
 
     apps.publish("bot", PlayedApp("chat", play))
     try:

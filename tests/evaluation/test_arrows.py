@@ -16,7 +16,7 @@ FLOORS = (
     {"metrics"},
     {"judging"},
     {"statistics", "sample", "settings", "texts", "result", "storage"},
-    {"errors", "languages", "folding"},
+    {"errors", "languages", "folding", "reasoning"},
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 # Outside the core: who may import whom of the project's own packages.

@@ -32,6 +32,7 @@ NOT_APPLICABLE = {
     "citations_off",
     "no_claims",
     "no_answer",
+    "only_thoughts",
     "not_found",
     "ambiguous_match",
 }

@@ -193,6 +193,42 @@ def test_a_workflows_answer_is_its_output_whatever_its_name(outputs: dict[str, A
     assert (answer.text, answer.tokens) == (text, 5)
 
 
+# --- what is thought aloud ---
+
+REPORTS = Path(__file__).parents[2] / "data" / "reports"
+
+
+def test_a_chatflows_thoughts_are_not_its_answer() -> None:
+    pieces = (REPORTS / "18_think_in_answer" / "think.txt").read_text(encoding="utf-8")
+
+    answer = read_events([*(message(piece, "llm") for piece in pieces), END, finished()])
+
+    assert answer.text == "有給休暇は10日です。"
+
+
+@pytest.mark.parametrize("kind", ["message", "agent_message"])
+def test_an_app_that_only_thinks_has_not_answered(kind: str) -> None:
+    cut = (REPORTS / "18_think_in_answer" / "cut.txt").read_text(encoding="utf-8")
+
+    assert refused(message(cut, kind=kind), END).reason is Reason.ONLY_THOUGHTS
+
+
+@pytest.mark.parametrize(
+    ("outputs", "text"),
+    [
+        ({"text": "<think>20日か</think>10日です"}, "10日です"),
+        ({"結果": "10日です", "reasoning_content": "20日か"}, "10日です"),
+        (
+            {"結果": "<think>20日か</think>10日です", "備考": "<think>…</think>なし"},
+            '{"結果": "10日です", "備考": "なし"}',
+        ),
+    ],
+)
+def test_a_workflows_thoughts_are_not_its_answer(outputs: dict[str, Any], text: str) -> None:
+    assert read_events([finished(outputs=outputs)]).text == text
+    assert refused(finished(outputs={"結果": "<think>20日か"})).reason is Reason.ONLY_THOUGHTS
+
+
 # --- what can be seen of the retrieval ---
 
 
