@@ -9,6 +9,7 @@ from dify_plugin.file.file import File
 
 from bridge.call import open_session, read_options
 from bridge.dify.apps import asker, read_app
+from bridge.dify.files import fetch
 from bridge.edge import EvaluatorTool, Output, OutputFile, is_true
 from bridge.scorecard import read_thresholds
 from evaluation.errors import EvaluationError, Reason, whereabouts
@@ -110,7 +111,7 @@ def read_rows(parameters: Mapping[str, Any]) -> Table:
             for the texts of a row, and what reading a text may give.
     """
     files = [file for file in _as_list(parameters.get("golden_file")) if isinstance(file, File)]
-    tables = [_read_file(file) for file in files]
+    tables = [read_table_file(file.filename or "file", fetch(file, MAX_FILE_BYTES)) for file in files]
     pasted = read_text(parameters.get("golden"), "golden", MAX_TABLE_CHARACTERS, strip=False)
     if pasted.strip() or not files:
         tables.insert(0, read_table(pasted))
@@ -139,18 +140,6 @@ def _check_length(row: Row) -> None:
         raise EvaluationError(
             Reason.INPUT_TOO_LONG, field=longest, characters=sum(sizes.values()), limit=MAX_TEXT_CHARACTERS
         )
-
-
-def _read_file(file: File) -> Table:
-    name = file.filename or "file"
-    if file.size and file.size > MAX_FILE_BYTES:
-        sizes = {"size": file.size / 1e6, "limit": MAX_FILE_BYTES / 1e6}
-        raise EvaluationError(Reason.FILE_TOO_LARGE, file=name, **sizes)
-    try:
-        data = file.blob
-    except Exception as error:
-        raise EvaluationError(Reason.FILE_UNREACHABLE, file=name) from error
-    return read_table_file(name, data)
 
 
 def _as_list(value: object) -> list[Any]:

@@ -12,7 +12,9 @@ VOTES = (1, 3, 5)
 
 
 def read_number(value: object, name: str, low: float, high: float) -> float | None:
-    """A number setting; None when it was left empty. Full-width digits and per cent ("70%") are read.
+    """A number setting; None when it was left empty. Full-width digits and decimal or thousands commas are read.
+
+    Per cent ("70%") is read where the number is a share: 300 % are no count.
 
     Raises:
         EvaluationError: invalid_setting when it is no number from `low` to `high`.
@@ -21,8 +23,10 @@ def read_number(value: object, name: str, low: float, high: float) -> float | No
         return None
     number: float | None = None
     if isinstance(value, str):
-        text = unicodedata.normalize("NFKC", value).strip().replace(",", ".")
-        if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)%?", text):
+        text = unicodedata.normalize("NFKC", value).strip()
+        # "1,000" has thousands, "0,5" and "0,500" have decimals.
+        text = text.replace(",", "" if re.match(r"[+-]?[1-9]\d{0,2}(,\d{3})+(?![\d,])", text) else ".")
+        if re.fullmatch(rf"[+-]?(\d+\.?\d*|\.\d+){'%?' if high <= 1 else ''}", text):
             number = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         number = float(value)

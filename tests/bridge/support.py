@@ -12,6 +12,7 @@ from dify_plugin.file.entities import FileType
 from dify_plugin.file.file import File
 
 from bridge.edge import EvaluatorTool
+from devhost.files import HostedFiles
 from tests.evaluation.fakes import ScriptedJudge, parts, questions, statements, verdicts
 from tests.evaluation.runs.fakes import MemoryValues
 
@@ -114,11 +115,16 @@ class Result:
         return self.variables[name]
 
 
+@cache
+def served() -> HostedFiles:
+    """What files are fetched from, as long as the tests run."""
+    return HostedFiles().__enter__()
+
+
 class Upload(File):
-    """A file as Dify hands it over, its content already fetched."""
+    """A file as Dify hands it over."""
 
     @classmethod
     def of(cls, data: bytes, name: str | None = "questions.csv", size: int | None = None) -> "Upload":
-        file = cls(url="http://127.0.0.1:9/x", filename=name, size=size or len(data), type=FileType.DOCUMENT)
-        file._blob = data
-        return file
+        url = served().add(name or "file", data).remote_url
+        return cls(url=str(url), filename=name, size=size or len(data), type=FileType.DOCUMENT)

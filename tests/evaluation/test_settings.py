@@ -29,6 +29,7 @@ def refused(call: Callable[[], Any]) -> EvaluationError:
         ("70%", 0.7),
         ("７０％", 0.7),
         (" .5 ", 0.5),
+        ("0,500", 0.5),
         ("+1.", 1.0),
     ],
 )
@@ -37,7 +38,26 @@ def test_threshold_is_read(value: object, number: float | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [-0.1, 1.1, 70, "70", "1e-1", "nan", float("nan"), float("inf"), True, False, [], {}, "high", "0.7.1", "-"]
+    "value",
+    [
+        -0.1,
+        1.1,
+        70,
+        "70",
+        "1e-1",
+        "nan",
+        float("nan"),
+        float("inf"),
+        True,
+        False,
+        [],
+        {},
+        "high",
+        "0.7.1",
+        "-",
+        "1,000",
+        "300%",
+    ],
 )
 def test_threshold_that_is_no_number_from_0_to_1_is_refused(value: object) -> None:
     error = refused(lambda: read_threshold(value))
@@ -56,12 +76,25 @@ def test_number_has_its_own_limits() -> None:
     assert (error.values["low"], error.values["high"]) == ("10", "20.5")
 
 
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [("1,000", 1000), ("1,234.5", 1234.5), ("１，２３４，５６７", 1_234_567), ("1,5", 1.5), ("10,25", 10.25)],
+)
+def test_commas_part_thousands_or_decimals(value: str, number: float) -> None:
+    assert read_number(value, "x", 0, 10_000_000) == number
+
+
+@pytest.mark.parametrize("value", ["1,000,5", "1,,000", ",000", "1,0000,000", "300%", "3%"])
+def test_what_is_no_number_of_things_is_refused(value: str) -> None:
+    refused(lambda: read_number(value, "max_rows", 1, 2000))
+
+
 @pytest.mark.parametrize(("value", "count"), [(None, 3), ("", 3), (1, 1), (5.0, 5), ("10", 10), ("５", 5)])
 def test_count_is_read(value: object, count: int) -> None:
     assert read_count(value, "question_count", 3, 10) == count
 
 
-@pytest.mark.parametrize("value", [0, 11, 1.5, "2.5", "x", True, []])
+@pytest.mark.parametrize("value", [0, 11, 1.5, "2.5", "x", True, [], "300%", "1,000", "1,5"])
 def test_count_that_is_no_whole_number_in_range_is_refused(value: object) -> None:
     assert refused(lambda: read_count(value, "question_count", 3, 10)).values["high"] == "10"
 
