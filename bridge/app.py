@@ -2,31 +2,28 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
-
-from dify_plugin.file.file import File
 
 from bridge.call import open_session, read_options
 from bridge.dify.apps import asker, read_app
-from bridge.dify.files import fetch
 from bridge.edge import EvaluatorTool, Output, OutputFile, is_true
 from bridge.scorecard import read_thresholds
+from bridge.tables import check_length, language_of, read_questions, table_details
 from evaluation.errors import EvaluationError, Reason, whereabouts
-from evaluation.golden.files import MAX_FILE_BYTES, read_table_file
-from evaluation.golden.table import MAX_TABLE_CHARACTERS, Row, Table, read_table
+from evaluation.golden.questions import Questions
+from evaluation.golden.table import Row, Table
 from evaluation.judging.models import ModelIdentity
-from evaluation.languages import Language, choose_language
 from evaluation.report.block import failure_line
+from evaluation.report.kept_table import used_text
 from evaluation.report.markdown import reason_sentence
 from evaluation.result import Status, bounded, status_of
 from evaluation.runs.records import RunSettings
 from evaluation.runs.run import RunRequest, run
 from evaluation.runs.summary import RunReport
-from evaluation.sample import MAX_TEXT_CHARACTERS, read_text
+from evaluation.sample import read_text
 from evaluation.scorecard import read_metrics
-from evaluation.settings import invalid_setting, read_count, read_number
-from evaluation.statistics.gate import GATES, GateKind
+from evaluation.settings import read_count, read_number
 from evaluation.texts import Texts, load_texts
 
 logger = logging.getLogger("rag_evaluator")
@@ -44,17 +41,17 @@ class AppTool(EvaluatorTool):
 
     def run(self, parameters: Mapping[str, Any], texts: Texts) -> Output:
         app_id, inputs = read_app(parameters.get("app"), self.session.app_id)
-        table = read_rows(parameters)
+        questions = first_rows(read_questions(parameters, self.session.storage), parameters)
         if parameters.get("language") in {None, "", "auto"}:
-            texts = load_texts(_language_of(table))
+            texts = load_texts(language_of(questions.table))
         try:
-            return self._evaluate(parameters, table, app_id, inputs, texts)
+            return self._evaluate(parameters, questions, app_id, inputs, texts)
         except EvaluationError as error:
             # In the language of the table: of a file's nothing was known before.
             return self.failed(error, texts)
 
     def _evaluate(
-        self, parameters: Mapping[str, Any], table: Table, app_id: str, inputs: Mapping[str, Any], texts: Texts
+        self, parameters: Mapping[str, Any], questions: Questions, app_id: str, inputs: Mapping[str, Any], texts: Texts
     ) -> Output:
         metrics = read_metrics(parameters.get("metrics"))
         session = open_session(self.session, parameters, texts.language)
@@ -71,30 +68,15 @@ class AppTool(EvaluatorTool):
             {name: value for name, value in read_thresholds(parameters).items() if name in metrics},
             read_count(parameters.get("repeat"), "repeat", 1, MAX_REPEAT),
             inputs,
-            read_gate(parameters.get("gate")),
-            read_number(parameters.get("max_failed"), "max_failed", 0, 1) or 0.0,
         )
-        request = read_request(parameters, table.rows, settings)
+        request = read_request(parameters, questions.table.rows, settings)
         ask = asker(self.session.app, app_id, inputs)
         report, error = run(request, self.session.storage, ask, session.judge, session.embedder)
-        return _output(report, table, texts, error)
+        return _output(report, questions, texts, error)
 
     def failed(self, error: EvaluationError, texts: Texts) -> Output:
         summary = failure_line(reason_sentence(error.reason, error.values, texts), texts)
         return Output(f"- {summary}", _variables(None, None, error, summary))
-
-
-def read_gate(value: object) -> GateKind:
-    """Mean or sure; mean when it was left empty.
-
-    Raises:
-        EvaluationError: invalid_setting.
-    """
-    if value is None or value == "":
-        return "mean"
-    if value in GATES:
-        return value
-    raise invalid_setting("gate", value, *GATES)
 
 
 def read_request(parameters: Mapping[str, Any], rows: Sequence[Row], settings: RunSettings) -> RunRequest:
@@ -117,65 +99,39 @@ def read_request(parameters: Mapping[str, Any], rows: Sequence[Row], settings: R
     )
 
 
-def read_rows(parameters: Mapping[str, Any]) -> Table:
-    """The rows of the pasted table and of the files, in this order; the first `max_rows` of them.
-
-    Files are read before anything else is called: their addresses expire.
+def first_rows(questions: Questions, parameters: Mapping[str, Any]) -> Questions:
+    """The questions with the first `max_rows` rows alone.
 
     Raises:
-        EvaluationError: no_table, table_unreadable, file_too_large, file_unreachable, too_many_rows, input_too_long
-            for the texts of a row, and what reading a text may give.
+        EvaluationError: too_many_rows, and input_too_long for the texts of a row.
     """
-    files = [file for file in _as_list(parameters.get("golden_file")) if isinstance(file, File)]
-    tables = [read_table_file(file.filename or "file", fetch(file, MAX_FILE_BYTES)) for file in files]
-    pasted = read_text(parameters.get("golden"), "golden", MAX_TABLE_CHARACTERS, strip=False)
-    if pasted.strip() or not files:
-        tables.insert(0, read_table(pasted))
-    rows = tuple(row for table in tables for row in table.rows)
+    rows = questions.table.rows
     most = read_number(parameters.get("max_rows"), "max_rows", 1, MAX_ROWS)
     if most is None and len(rows) > MAX_ROWS:
         raise EvaluationError(Reason.TOO_MANY_ROWS, rows=len(rows), limit=MAX_ROWS)
     rows = rows[: int(most)] if most else rows
     for row in rows:
-        _check_length(row)
-    return Table(rows, sum(table.unreadable for table in tables))
+        check_length(row)
+    drafts = tuple(row for row in rows if questions.is_draft(row))
+    return replace(questions, table=Table(rows, questions.table.unreadable), drafts=drafts)
 
 
-def _language_of(table: Table) -> Language:
-    """That of the questions together: a first one such as "VPN?" has none of its own."""
-    first = table.rows[:20]
-    return choose_language(None, " ".join(row.question for row in first), " ".join(row.reference for row in first))
-
-
-def _check_length(row: Row) -> None:
-    """Told before anything is asked; a row this long would not go through a plugin's lines either."""
-    texts = {"question": row.question, "reference": row.reference, "documents": row.documents}
-    sizes = {name: len(text) for name, text in texts.items()} | {"golden": sum(map(len, row.others.values()))}
-    longest = max(sizes, key=lambda name: sizes[name])
-    if sum(sizes.values()) > MAX_TEXT_CHARACTERS:
-        raise EvaluationError(
-            Reason.INPUT_TOO_LONG, field=longest, characters=sum(sizes.values()), limit=MAX_TEXT_CHARACTERS
-        )
-
-
-def _as_list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
-def _output(report: RunReport, table: Table, texts: Texts, error: EvaluationError | None) -> Output:
+def _output(report: RunReport, questions: Questions, texts: Texts, error: EvaluationError | None) -> Output:
     # What only reports need is loaded when there is one: it costs each start of the plugin time and memory.
     from evaluation.report.run_summary import run_line, run_text  # noqa: PLC0415
 
     text, summary = run_text(report, texts), run_line(report, texts)
     files, left_out = _files(report, texts) if report.done else ([], [])
     remarks = [reason_sentence(error.reason, error.values, texts)] if error else []
-    if table.unreadable:
-        remarks.append(texts.get("lookup.rows_unreadable", count=table.unreadable))
+    if questions.table.unreadable:
+        remarks.append(texts.get("lookup.rows_unreadable", count=questions.table.unreadable))
     remarks += [texts.get("report.file_left_out", ending=ending) for ending in left_out]
     for remark in remarks:
         summary = texts.aside(summary, remark)
     text = "".join(f"> ⚠️ {remark}\n\n" for remark in remarks) + text
-    return Output(text, _variables(report, table, error, summary), files)
+    if used := used_text(questions, texts):
+        summary, text = texts.aside(summary, used), f"> {used}\n\n{text}"
+    return Output(text, _variables(report, questions, error, summary), files)
 
 
 def _files(report: RunReport, texts: Texts) -> tuple[list[OutputFile], list[str]]:
@@ -201,28 +157,28 @@ def _files(report: RunReport, texts: Texts) -> tuple[list[OutputFile], list[str]
 
 
 def _variables(
-    report: RunReport | None, table: Table | None, error: EvaluationError | None, summary: str
+    report: RunReport | None, questions: Questions | None, error: EvaluationError | None, summary: str
 ) -> dict[str, Any]:
     statistics = {name: asdict(entry) for name, entry in report.statistics.items()} if report else {}
     details = {
         "run": {"name": report.name, "number": report.number, "started_at": report.started_at} if report else None,
         "settings": report.settings.as_dict() if report else None,
         "statistics": statistics,
-        "gate": asdict(report.gate) if report and report.gate else None,
         "categories": _plain(report.categories) if report else {},
         "comparison": asdict(report.comparison) if report and report.comparison else None,
         "compared_with": report.compared_with if report else "",
         "findings": [{"name": n, "settings": list(s), "rows": c} for n, s, c in report.findings] if report else [],
         "failed_rows": report.failed_rows if report else 0,
         "reused_rows": report.reused_rows if report else 0,
-        "rows_unreadable": table.unreadable if table else 0,
+        "rows_unreadable": questions.table.unreadable if questions else 0,
+        "table": table_details(questions) if questions else None,
         "usage": dict(report.usage) if report else {},
     }
     return {
         "scores": {name: entry["mean"] for name, entry in statistics.items()},
         "status": _status(report, error) if report else status_of(error),
         "reason": error.reason.value if error else "",
-        "passed": report.passed if report else None,
+        "passed": report.passed if report and report.finished else None,
         "finished": bool(report and report.finished),
         "done": report.done if report else 0,
         "total": report.total if report else 0,

@@ -25,7 +25,7 @@ logger.addHandler(plugin_logger_handler)
 logging.getLogger("evaluation").addHandler(plugin_logger_handler)
 
 # What tells the language, in this order.
-_LANGUAGE_SOURCES = ("question", "answer", "reference", "contexts", "golden")
+_LANGUAGE_SOURCES = ("question", "answer", "reference", "contexts", "golden", "table_name")
 
 
 @dataclass(frozen=True)

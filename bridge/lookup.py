@@ -5,9 +5,11 @@ from typing import Any
 
 from bridge.call import models_of, open_session
 from bridge.edge import EvaluatorTool, Output
+from bridge.tables import read_questions, table_details
 from evaluation.errors import EvaluationError, Reason
 from evaluation.golden.matching import Match, find_reference
-from evaluation.golden.table import MAX_TABLE_CHARACTERS, Table, read_table
+from evaluation.golden.questions import Questions
+from evaluation.golden.table import Table
 from evaluation.report.lookup import lookup_line
 from evaluation.result import status_of
 from evaluation.sample import read_text
@@ -21,7 +23,8 @@ class LookupTool(EvaluatorTool):
         if not question:
             raise EvaluationError(Reason.NO_QUESTION)
         minimum = read_number(parameters.get("min_similarity"), "min_similarity", 0, 1)
-        table = read_table(read_text(parameters.get("golden"), "golden", MAX_TABLE_CHARACTERS, strip=False))
+        questions = read_questions(parameters, self.session.storage)
+        table = questions.table
         session = open_session(self.session, parameters, texts.language)
         match = find_reference(question, table, minimum, session.embed if session.embedder else None)
         details = {
@@ -32,19 +35,20 @@ class LookupTool(EvaluatorTool):
             "rows_without_reference": table.without_reference,
             "rows_unreadable": table.unreadable,
             "conflicts": match.conflicts,
+            "table": table_details(questions),
             **models_of(session),
         }
-        return _output(match, table, texts, details, match.error())
+        return _output(match, questions, texts, details, match.error())
 
     def failed(self, error: EvaluationError, texts: Texts) -> Output:
-        return _output(Match(None), Table(()), texts, {}, error)
+        return _output(Match(None), Questions(Table(())), texts, {}, error)
 
 
 def _output(
-    match: Match, table: Table, texts: Texts, details: Mapping[str, Any], error: EvaluationError | None
+    match: Match, questions: Questions, texts: Texts, details: Mapping[str, Any], error: EvaluationError | None
 ) -> Output:
     reference = match.row.reference if match.row else ""
-    line = lookup_line(match, table, texts, error)
+    line = lookup_line(match, questions, texts, error)
     return Output(
         line,
         {

@@ -60,6 +60,14 @@ class Reason(StrEnum):
     RUN_NOT_FOUND = "run_not_found"
     STORAGE_FULL = "storage_full"
     STORAGE_FAILED = "storage_failed"
+    NO_TABLE_NAME = "no_table_name"
+    TABLE_NOT_FOUND = "table_not_found"
+    TABLE_VERSION_NOT_FOUND = "table_version_not_found"
+    TABLE_CONFLICT = "table_conflict"
+    TABLE_BUSY = "table_busy"
+    TABLE_TOO_LARGE = "table_too_large"
+    TABLE_EMPTY = "table_empty"
+    KEPT_BY_NEWER = "kept_by_newer_plugin"
 
 
 # Nobody can see what was retrieved, or whether anything was.

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import Literal
 
 from evaluation.errors import EvaluationError, Reason
@@ -65,6 +66,19 @@ def read_depth(value: object) -> Depth:
     if value is None or value == "":
         return "standard"
     raise invalid_setting("depth", value, "economy", "careful")
+
+
+def read_choice(value: object, name: str, choices: Sequence[str]) -> str:
+    """One of the choices; the first when it was left empty.
+
+    Raises:
+        EvaluationError: invalid_setting.
+    """
+    if value is None or value == "":
+        return choices[0]
+    if isinstance(value, str) and value in choices:
+        return value
+    raise invalid_setting(name, value, choices[0], choices[-1])
 
 
 def invalid_setting(name: str, value: object, low: str, high: str) -> EvaluationError:

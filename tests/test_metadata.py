@@ -14,6 +14,7 @@ from markdown_it import MarkdownIt
 
 from bridge import app
 from bridge.call import MAX_QUESTIONS
+from bridge.question_table import ACTIONS, HIGHEST_VERSION, SHOWN_STATES
 from devhost.package import PLACEHOLDERS
 from evaluation.errors import Reason
 from evaluation.languages import Language
@@ -35,7 +36,10 @@ METRIC_OUTPUTS = {
 # tool -> parameters in the order in which Studio shows them; a * marks the required ones.
 PARAMETERS = {
     "judge_settings": ["model*", "embedding_model", "workspace_default", "language"],
-    "reference_lookup": ["question*", "golden*", "embedding_model", "min_similarity", "language"],
+    "reference_lookup": [
+        *("question*", "golden", "table_name", "embedding_model", "min_similarity", "include_drafts", "language")
+    ],
+    "question_table": ["action", "table_name", "golden", "golden_file", "version", "state", "language"],
     "answer_relevancy": ["question*", "answer*", "model", "embedding_model", *METRIC_FORM[1:], "question_count"],
     "faithfulness": ["question*", "answer*", "contexts*", *METRIC_FORM, "depth"],
     "context_recall": ["question*", "reference", "contexts*", *METRIC_FORM, "depth"],
@@ -51,11 +55,10 @@ PARAMETERS = {
         *("votes", "question_count"),
     ],
     "evaluate_app": [
-        *("app*", "golden", "golden_file", "run_name"),
+        *("app*", "golden", "golden_file", "table_name", "run_name"),
         *("model", "embedding_model", "metrics", "depth", "language", "threshold"),
         *(f"{metric}_threshold" for metric in METRICS),
-        *("gate", "max_failed"),
-        *("votes", "question_count", "concurrency", "max_rows", "repeat", "time_limit", "fresh"),
+        *("votes", "question_count", "concurrency", "max_rows", "include_drafts", "repeat", "time_limit", "fresh"),
         *("compare_with", "keep_runs"),
     ],
 }
@@ -91,6 +94,17 @@ OUTPUTS = dict.fromkeys(METRICS, METRIC_OUTPUTS) | {
         "summary": "string",
         "details": "object",
     },
+    "question_table": {
+        "table": "string",
+        "table_name": "string",
+        "version": "number",
+        "rows": "number",
+        "saved": "boolean",
+        "status": "string",
+        "reason": "string",
+        "summary": "string",
+        "details": "object",
+    },
     "judge_settings": {
         "saved": "boolean",
         "model_name": "string",
@@ -105,7 +119,8 @@ OPTIONS = {
     "language": ["auto", "ja", "en", "zh"],
     "votes": ["1", "3", "5"],
     "depth": ["economy", "standard", "careful"],
-    "gate": ["mean", "sure"],
+    "action": list(ACTIONS),
+    "state": list(SHOWN_STATES),
     "metrics": ["four", "four_and_correctness", "answer", "retrieval"],
 }
 KANJI = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
@@ -226,7 +241,7 @@ def test_a_tool_has_exactly_the_agreed_outputs(name: str) -> None:
     assert all(value["description"].strip() for value in properties.values())
 
 
-@pytest.mark.parametrize("name", [*METRICS, "reference_lookup", "evaluate_app"])
+@pytest.mark.parametrize("name", [*METRICS, "reference_lookup", "evaluate_app", "question_table"])
 def test_the_description_of_a_number_warns_of_comparing_with_equals(name: str) -> None:
     # Dify hands 0.0 and 1.0 on as int, and "= 0.5" then fails the whole workflow.
     properties = TOOLS[name]["output_schema"]["properties"].values()
@@ -243,6 +258,8 @@ def test_a_shared_parameter_is_the_same_in_all_tools(name: str, tools: list[str]
     free["depth"] = {"human_description"}
     # Beside a file a pasted table is no longer needed, and its further columns mean something.
     free["golden"] = {"required", "human_description", "llm_description"}
+    # A name to save under, or to look up.
+    free["table_name"] = {"human_description", "llm_description"}
 
     def kept(tool: str) -> dict[str, Any]:
         return {key: value for key, value in parameter(tool, name).items() if key not in free.get(name, set())}
@@ -259,7 +276,7 @@ def test_the_optional_judge_model_is_described_alike_in_all_metrics() -> None:
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_inputs_are_wired_and_settings_are_chosen(name: str) -> None:
     wired = {"question", "answer", "reference", "contexts", "golden", "documents"}
-    wired |= {"golden_file", "run_name", "compare_with"}
+    wired |= {"golden_file", "run_name", "compare_with", "table_name", "version"}
 
     for entry in TOOLS[name]["parameters"]:
         assert entry["form"] == ("llm" if entry["name"] in wired else "form")
@@ -274,9 +291,12 @@ def test_parameter_types_are_those_that_dify_hands_over(name: str) -> None:
         "embedding_model": "model-selector",
         **dict.fromkeys(("threshold", *(f"{metric}_threshold" for metric in METRICS)), "number"),
         **dict.fromkeys(("min_similarity", "question_count", "similarity_weight"), "number"),
-        **dict.fromkeys(("concurrency", "max_rows", "repeat", "time_limit", "keep_runs", "max_failed"), "number"),
+        **dict.fromkeys(
+            ("concurrency", "max_rows", "include_drafts", "repeat", "time_limit", "keep_runs", "version"), "number"
+        ),
         "workspace_default": "boolean",
         "fresh": "boolean",
+        "include_drafts": "boolean",
         "app": "app-selector",
         # Of any number: with `file` Dify refuses a call without one.
         "golden_file": "files",
@@ -310,8 +330,8 @@ def test_select_options_are_complete_and_hold_their_default(name: str) -> None:
         ("evaluate_app", "max_rows", 1, app.MAX_ROWS, None),
         ("evaluate_app", "repeat", 1, app.MAX_REPEAT, 1),
         ("evaluate_app", "time_limit", app.SHORTEST_SECONDS, app.LONGEST_SECONDS, app.DEFAULT_SECONDS),
-        ("evaluate_app", "max_failed", 0, 1, 0),
         ("evaluate_app", "keep_runs", 1, app.MAX_KEPT_RUNS, None),
+        ("question_table", "version", 1, HIGHEST_VERSION, None),
     ],
 )
 def test_numbers_have_their_limits(tool: str, name: str, low: float, high: float, default: float | None) -> None:

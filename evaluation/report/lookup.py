@@ -2,15 +2,16 @@
 
 from evaluation.errors import EvaluationError
 from evaluation.golden.matching import Match
-from evaluation.golden.table import Table
+from evaluation.golden.questions import Questions
 from evaluation.report.escape import escape
 from evaluation.report.markdown import QUOTE_CHARACTERS, reason_sentence
 from evaluation.report.numbers import score_text
 from evaluation.texts import Texts
 
 
-def lookup_line(match: Match, table: Table, texts: Texts, error: EvaluationError | None) -> str:
+def lookup_line(match: Match, questions: Questions, texts: Texts, error: EvaluationError | None) -> str:
     """What was found or why not, then what is odd about the table."""
+    table = questions.table
     quoted = {"question": escape(match.nearest, QUOTE_CHARACTERS), "similarity": score_text(match.similarity)}
     if error is None:
         name = "found_exact" if match.method == "exact" else "found_similar"
@@ -29,4 +30,11 @@ def lookup_line(match: Match, table: Table, texts: Texts, error: EvaluationError
     for name, count in counts.items():
         if count:
             line = texts.aside(line, texts.get(f"lookup.{name}", count=count))
+    if questions.is_draft(match.row):
+        line = texts.aside(line, texts.get("kept.draft_used"))
+    if match.row is None and questions.drafts_left:
+        line = texts.aside(line, texts.get("kept.drafts_left", count=questions.drafts_left))
+    if questions.unused_name:
+        unused = escape(questions.unused_name, QUOTE_CHARACTERS)
+        line = texts.aside(line, texts.get("kept.pasted_wins", table=unused))
     return line

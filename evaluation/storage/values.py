@@ -32,14 +32,12 @@ def read(values: Values, key: str) -> bytes | None:
     """
     try:
         return values.get(key)
-    except Exception as error:
+    except Exception:  # noqa: BLE001 - Dify tells a missing key by a bare exception
         try:
-            missing = not values.exist(key)
-        except Exception:  # noqa: BLE001 - the first error says as much
-            missing = False
-        if missing:
-            return None
-        raise EvaluationError(Reason.STORAGE_FAILED) from error
+            # Another call may have written it meanwhile.
+            return values.get(key) if values.exist(key) else None
+        except Exception as error:
+            raise EvaluationError(Reason.STORAGE_FAILED) from error
 
 
 def read_json(values: Values, key: str) -> dict[str, Any]:

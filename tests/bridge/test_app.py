@@ -4,16 +4,17 @@ from typing import Any
 import pytest
 
 from bridge import app
-from bridge.app import MAX_ROWS, AppTool, read_request, read_rows
+from bridge.app import MAX_ROWS, AppTool, first_rows, read_request
+from bridge.tables import read_questions
 from evaluation.errors import EvaluationError, Reason
-from evaluation.golden.table import Row
+from evaluation.golden.table import Row, Table
 from evaluation.report import spreadsheet
 from evaluation.runs.run import RunRequest
 from evaluation.runs.store import RunStore
 from evaluation.sample import MAX_TEXT_CHARACTERS
 from tests.bridge.support import MODEL, Place, Result, Upload, judge
 from tests.evaluation.fakes import failing
-from tests.evaluation.runs.fakes import settings
+from tests.evaluation.runs.fakes import MemoryValues, settings
 
 TABLE = "質問\t参照\n有給休暇は何日ですか\t10日です\n日当はいくらですか\t2,000円です\n"
 APP = {"app_id": "app-2"}
@@ -32,6 +33,10 @@ def place() -> Place:
 def evaluate(place: Place, **changes: Any) -> Result:
     parameters = {"app": APP, "golden": TABLE, "model": MODEL, "concurrency": 1.0, **changes}
     return place.call({name: value for name, value in parameters.items() if value is not None})
+
+
+def read_rows(parameters: dict[str, Any]) -> Table:
+    return first_rows(read_questions(parameters, MemoryValues()), parameters).table
 
 
 def reason_of(parameters: dict[str, Any]) -> Reason:
@@ -228,8 +233,6 @@ def test_every_setting_that_scores_depend_on_is_in_the_account(place: Place) -> 
         "thresholds": {},
         "repeat": 2,
         "inputs": {"部署": "総務"},
-        "gate": "mean",
-        "max_failed": 0.0,
     }
 
 

@@ -9,6 +9,7 @@ from markdown_it import MarkdownIt
 
 from evaluation.errors import EvaluationError, Reason
 from evaluation.golden.matching import Match
+from evaluation.golden.questions import Questions
 from evaluation.golden.table import Row, Table
 from evaluation.languages import LANGUAGES, Language
 from evaluation.metrics.verdicts import Verdict, listed, outcome
@@ -184,6 +185,14 @@ VALUES = {
     "high": "1",
     "characters": 123456,
     "limit": 100000,
+    "table": "経費",
+    "known": "休暇、旅費",
+    "version": 4,
+    "first": 2,
+    "last": 4,
+    "base": 3,
+    "draft": 2,
+    "off": 1,
     "file": "a.csv",
     "size": 12.5,
     "rows": 6000,
@@ -354,17 +363,17 @@ TABLE = Table((ROW, Row("日当は？", "2000円")))
     ],
 )
 def test_lookup_in_words(match: Match, table: Table, line: str) -> None:
-    assert lookup_line(match, table, JA, match.error()) == line
+    assert lookup_line(match, Questions(table), JA, match.error()) == line
 
 
 def test_lookup_that_chose_among_references_says_so() -> None:
-    line = lookup_line(Match(ROW, "有給は？", 1.0, conflicts=2), TABLE, JA, None)
+    line = lookup_line(Match(ROW, "有給は？", 1.0, conflicts=2), Questions(TABLE), JA, None)
     assert line == "表の同じ質問の参照を使います（同じ質問に異なる参照が2件あり、最初のものを使います）"
 
 
 def test_ambiguous_lookup_names_the_nearest() -> None:
     match = Match(None, "有給は？", 0.95, 0.9, "characters", ambiguous=True)
-    line = lookup_line(match, TABLE, EN, match.error())
+    line = lookup_line(match, Questions(TABLE), EN, match.error())
     assert line == (
         "Several questions of the table are equally similar and have different references "
         "(the nearest is “有給は？” (similarity 0.95, needed 0.90))"
@@ -373,9 +382,9 @@ def test_ambiguous_lookup_names_the_nearest() -> None:
 
 def test_lookup_that_failed_says_why_and_counts_nothing() -> None:
     error = EvaluationError(Reason.NO_TABLE)
-    assert lookup_line(Match(None), Table(()), ZH, error) == "没有问题与参考答案表，请粘贴到节点中"
+    assert lookup_line(Match(None), Questions(Table(())), ZH, error) == "没有问题与参考答案表，请粘贴到节点中"
 
 
 def test_question_in_the_lookups_line_is_escaped() -> None:
     match = Match(ROW, "<b>|a|</b>", 0.95, 0.9, "characters")
-    assert "「&#60;b&#62;&#124;a&#124;&#60;/b&#62;」" in lookup_line(match, TABLE, JA, None)
+    assert "「&#60;b&#62;&#124;a&#124;&#60;/b&#62;」" in lookup_line(match, Questions(TABLE), JA, None)

@@ -40,6 +40,18 @@ def test_a_missing_value_is_none_and_a_failing_storage_is_not() -> None:
     assert refused(lambda: read(values, "a")) is Reason.STORAGE_FAILED
 
 
+def test_a_value_that_another_call_writes_meanwhile_is_read() -> None:
+    values = MemoryValues()
+
+    def before(operation: str, _key: str) -> None:
+        if operation == "exist":
+            values.storage.set("a", b"1")
+
+    values.before = before
+
+    assert read(values, "a") == b"1"
+
+
 @pytest.mark.parametrize("kept", [b"", b"[1]", b"\xff\xfe", b'{"a": '])
 def test_what_is_no_object_reads_as_an_empty_one(kept: bytes) -> None:
     values = MemoryValues()

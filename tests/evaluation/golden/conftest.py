@@ -1,0 +1,9 @@
+import pytest
+
+from evaluation.storage import lock, register
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "SETTLING_SECONDS", 0.0)
+    monkeypatch.setattr(register, "SETTLING_SECONDS", 0.0)
