@@ -2,6 +2,7 @@
 
 import json
 import re
+import string
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -65,6 +66,8 @@ _SYSTEM_NAMES = frozenset(
     ]
 )
 _VARIABLE = r"(?:\{\{#)?(?P<node>[\w-]+)\.(?:[\w-]+\.)*(?P<output>[A-Za-z_]\w*)(?:#\}\})?"
+# At the ends of a chunk it makes no difference: white space of any script, and what has no width.
+_BLANK = string.whitespace + "\u00a0\u3000\u2028\u2029\u200b\ufeff"
 _TEXT_KEYS = ("content", "text", "page_content")
 _LIST_KEYS = ("result", "contexts", "retriever_resources", "documents")
 
@@ -231,10 +234,11 @@ def _items(value: object) -> Iterable[object]:
 
 def _chunk(item: object) -> Chunk | None:
     if isinstance(item, str):
-        return Chunk(item) if item.strip() else None
+        text = item.strip(_BLANK)
+        return Chunk(text) if text else None
     if isinstance(item, Mapping):
-        text = next((item[key] for key in _TEXT_KEYS if isinstance(item.get(key), str)), "")
-        if text.strip():
+        text = next((item[key] for key in _TEXT_KEYS if isinstance(item.get(key), str)), "").strip(_BLANK)
+        if text:
             metadata = item.get("metadata")
             sources = metadata if isinstance(metadata, Mapping) else item
             names = (item.get("title"), sources.get("document_name"), sources.get("document_id"))

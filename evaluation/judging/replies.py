@@ -14,10 +14,10 @@ from typing import Annotated, Any
 import json_repair
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
+from evaluation.judging.verdict_words import read_verdict
+from evaluation.judging.wrappers import unwrapped
 from evaluation.reasoning import spoken
 
-_TRUE = {"1", "1.0", "true", "yes", "y", "はい", "是", "支持", "supported"}
-_FALSE = {"0", "0.0", "false", "no", "n", "いいえ", "否", "不支持", "不是", "unsupported"}
 _CLOSERS = {"{": "}", "[": "]"}
 # A judge may babble without end; its reply stands at the end of what it says.
 READ_CHARACTERS = 40_000
@@ -30,23 +30,6 @@ _TOO_DEEP = r"(?:[{\[｛［][^{}\[\]｛｝［］]*)" + f"{{{_DEEPEST + 1}}}"
 _QUOTES = {'"': '"”＂', "“": '”"', "”": '”"', "＂": '＂"', "'": "'’", "‘": "’'"}
 _STRAIGHT = str.maketrans("“”＂", '"""')
 _FULL_WIDTH = str.maketrans("｛｝［］", "{}[]")
-
-
-def read_verdict(value: object) -> bool:
-    """A judge's verdict as a boolean.
-
-    Raises:
-        ValueError: anything that is neither a clear yes nor a clear no (2, -1, 0.5, null, "unknown").
-    """
-    if isinstance(value, (bool, int, float)) and value in (0, 1):
-        return bool(value)
-    if isinstance(value, str):
-        word = unicodedata.normalize("NFKC", value).strip().strip(".。!,\"'「」").strip().casefold()
-        if word in _TRUE:
-            return True
-        if word in _FALSE:
-            return False
-    raise ValueError("not a verdict")
 
 
 def _read_text(value: object) -> str:
@@ -180,11 +163,10 @@ def read_reply[T: Item](text: str, shape: Shape[T], *, wrapped: bool = False) ->
     said = spoken(_unquoted(text), "json").text
     for candidate in reversed(_candidates(said[-READ_CHARACTERS:])[-_MOST_CANDIDATES:]):
         value = _repair(candidate.broken) if candidate.broken else candidate.value
-        if wrapped and isinstance(value, list):
-            continue
-        reply = _fit(value, shape, candidate.cut)
-        if reply is not None:
-            return reply
+        for inner in unwrapped(value):
+            reply = None if wrapped and isinstance(inner, list) else _fit(inner, shape, candidate.cut)
+            if reply is not None:
+                return reply
     return None
 
 

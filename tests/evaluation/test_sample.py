@@ -51,6 +51,19 @@ def test_dropped_items_are_counted(note: str) -> None:
     assert read_contexts(case["contexts"]).dropped == len(case["contexts"]) - len(case["want"])
 
 
+@pytest.mark.parametrize(
+    "contexts",
+    [
+        ["甲", " 甲", "甲\n", "\u3000甲\u200b", "乙"],
+        [{"content": "甲"}, {"content": "甲 \n\n"}, {"content": "乙\r\n"}, {"content": "\ufeff甲"}, {"content": "乙"}],
+    ],
+)
+def test_chunks_that_differ_in_their_outer_blanks_are_one(contexts: list[Any]) -> None:
+    read = read_contexts(contexts)
+    assert (read.texts, read.duplicates) == (["甲", "乙"], 3)
+    assert read_contexts(["\u200b\n", "甲 乙", "甲  乙"]).texts == ["甲 乙", "甲  乙"]
+
+
 def test_duplicates_keep_their_first_rank_and_are_counted() -> None:
     contexts = read_contexts([[{"content": "乙"}, {"content": "甲"}], [{"content": "甲"}, "乙", "丙"]])
     assert contexts.texts == ["乙", "甲", "丙"]

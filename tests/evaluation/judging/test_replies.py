@@ -22,8 +22,8 @@ from evaluation.judging.replies import (
     UnjudgedPart,
     Verdict,
     read_reply,
-    read_verdict,
 )
+from evaluation.judging.verdict_words import read_verdict
 
 DATA = Path(__file__).parents[2] / "data"
 FORMS = [json.loads(line) for line in (DATA / "cases/reply_forms.jsonl").read_text("utf-8").splitlines()]
@@ -273,7 +273,7 @@ def test_wrong_punctuation_is_read(written: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "written", ["0 or 1", "1 or 0", "0か1", "0|1", "0または1", "1/0", "not supported", "[1]", '{"is": 1}']
+    "written", ["0 or 1", "1 or 0", "0か1", "0|1", "0または1", "1/0", "not sure", "[1]", '{"is": 1}']
 )
 def test_what_is_no_clear_verdict_is_invalid_not_a_number(written: str) -> None:
     reply = read_reply('{"reason": "x", "verdict": @}'.replace("@", written), SHAPES["judgement"])
@@ -355,7 +355,7 @@ def test_part_without_a_readable_verdict_keeps_its_text() -> None:
     [
         '{"type": "object", "properties": {"verdicts": {"type": "array", "items": {"type": "object"}}}}',
         '{"$defs": {"verdict": {"enum": [0, 1]}}, "properties": {"verdict": {"type": "integer"}}}',
-        '{"result": {"verdicts": [{"id": 1, "verdict": 1}]}}',
+        '{"draft": {"verdicts": [{"id": 1, "verdict": 1}]}}',
         '[[{"id": 1, "verdict": 1}]]',
         '{"answer": "{\\"verdicts\\": [{\\"id\\": 1, \\"verdict\\": 1}]}"}',
         "[1, 2, 3]",
