@@ -23,7 +23,8 @@ from evaluation.runs.run import RunRequest, run
 from evaluation.runs.summary import RunReport
 from evaluation.sample import read_text
 from evaluation.scorecard import read_metrics
-from evaluation.settings import read_count, read_number
+from evaluation.settings import invalid_setting, read_count, read_number
+from evaluation.statistics.gate import GATES, GateKind
 from evaluation.texts import Texts, load_texts
 
 logger = logging.getLogger("rag_evaluator")
@@ -68,6 +69,8 @@ class AppTool(EvaluatorTool):
             {name: value for name, value in read_thresholds(parameters).items() if name in metrics},
             read_count(parameters.get("repeat"), "repeat", 1, MAX_REPEAT),
             inputs,
+            read_gate(parameters.get("gate")),
+            read_number(parameters.get("max_failed"), "max_failed", 0, 1) or 0.0,
         )
         request = read_request(parameters, questions.table.rows, settings)
         ask = asker(self.session.app, app_id, inputs)
@@ -77,6 +80,19 @@ class AppTool(EvaluatorTool):
     def failed(self, error: EvaluationError, texts: Texts) -> Output:
         summary = failure_line(reason_sentence(error.reason, error.values, texts), texts)
         return Output(f"- {summary}", _variables(None, None, error, summary))
+
+
+def read_gate(value: object) -> GateKind:
+    """Mean or sure; mean when it was left empty.
+
+    Raises:
+        EvaluationError: invalid_setting.
+    """
+    if value is None or value == "":
+        return "mean"
+    if value in GATES:
+        return value
+    raise invalid_setting("gate", value, *GATES)
 
 
 def read_request(parameters: Mapping[str, Any], rows: Sequence[Row], settings: RunSettings) -> RunRequest:
@@ -164,6 +180,7 @@ def _variables(
         "run": {"name": report.name, "number": report.number, "started_at": report.started_at} if report else None,
         "settings": report.settings.as_dict() if report else None,
         "statistics": statistics,
+        "gate": asdict(report.gate) if report and report.gate else None,
         "categories": _plain(report.categories) if report else {},
         "comparison": asdict(report.comparison) if report and report.comparison else None,
         "compared_with": report.compared_with if report else "",
@@ -178,7 +195,7 @@ def _variables(
         "scores": {name: entry["mean"] for name, entry in statistics.items()},
         "status": _status(report, error) if report else status_of(error),
         "reason": error.reason.value if error else "",
-        "passed": report.passed if report and report.finished else None,
+        "passed": report.passed if report else None,
         "finished": bool(report and report.finished),
         "done": report.done if report else 0,
         "total": report.total if report else 0,

@@ -269,7 +269,43 @@ class PluginProcess:
         session = self._open_session(data, app_id=app_id, conversation_id=conversation_id)
         return _join_blobs(self._events(session, time.monotonic() + timeout, timeout))
 
-    def _open_session(self, data: dict[str, Any], *, app_id: str | None, conversation_id: str | None) -> _Session:
+    def invoke_endpoint(
+        self,
+        raw_http_request: bytes,
+        settings: Mapping[str, Any],
+        *,
+        endpoint_id: str,
+        timeout: float = TOOL_TIMEOUT_SECONDS,
+    ) -> Iterator[Message]:
+        """Hand a request to the plugin's endpoint; see devhost/web.py for what the daemon makes of a browser's.
+
+        Args:
+            settings: of the endpoint, as its form was filled in.
+
+        Yields:
+            {"status", "headers"} and hex of the body under "result", in the first message or in several.
+
+        Raises:
+            ToolFailed, TimeoutError, PluginDied: as a tool's call.
+        """
+        data = {
+            "action": "invoke_endpoint",
+            "raw_http_request": raw_http_request.hex(),
+            "settings": as_daemon_value(settings),
+            "type": "endpoint",
+            "user_id": "",
+        }
+        session = self._open_session(data, endpoint_id=endpoint_id)
+        return self._events(session, time.monotonic() + timeout, timeout)
+
+    def _open_session(
+        self,
+        data: dict[str, Any],
+        *,
+        app_id: str | None = None,
+        conversation_id: str | None = None,
+        endpoint_id: str | None = None,
+    ) -> _Session:
         """Send a request of any kind and register who receives its events."""
         session_id = str(uuid.uuid4())
         fields = {
@@ -277,7 +313,7 @@ class PluginProcess:
             "conversation_id": conversation_id,
             "message_id": None,
             "app_id": app_id,
-            "endpoint_id": None,
+            "endpoint_id": endpoint_id,
             "context": None,
         }
         session = _Session(self.dify, session_id, fields, data["user_id"])

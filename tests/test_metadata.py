@@ -58,6 +58,7 @@ PARAMETERS = {
         *("app*", "golden", "golden_file", "table_name", "run_name"),
         *("model", "embedding_model", "metrics", "depth", "language", "threshold"),
         *(f"{metric}_threshold" for metric in METRICS),
+        *("gate", "max_failed"),
         *("votes", "question_count", "concurrency", "max_rows", "include_drafts", "repeat", "time_limit", "fresh"),
         *("compare_with", "keep_runs"),
     ],
@@ -119,6 +120,7 @@ OPTIONS = {
     "language": ["auto", "ja", "en", "zh"],
     "votes": ["1", "3", "5"],
     "depth": ["economy", "standard", "careful"],
+    "gate": ["mean", "sure"],
     "action": list(ACTIONS),
     "state": list(SHOWN_STATES),
     "metrics": ["four", "four_and_correctness", "answer", "retrieval"],
@@ -292,7 +294,8 @@ def test_parameter_types_are_those_that_dify_hands_over(name: str) -> None:
         **dict.fromkeys(("threshold", *(f"{metric}_threshold" for metric in METRICS)), "number"),
         **dict.fromkeys(("min_similarity", "question_count", "similarity_weight"), "number"),
         **dict.fromkeys(
-            ("concurrency", "max_rows", "include_drafts", "repeat", "time_limit", "keep_runs", "version"), "number"
+            ("concurrency", "max_rows", "include_drafts", "repeat", "time_limit", "keep_runs", "max_failed", "version"),
+            "number",
         ),
         "workspace_default": "boolean",
         "fresh": "boolean",
@@ -330,6 +333,7 @@ def test_select_options_are_complete_and_hold_their_default(name: str) -> None:
         ("evaluate_app", "max_rows", 1, app.MAX_ROWS, None),
         ("evaluate_app", "repeat", 1, app.MAX_REPEAT, 1),
         ("evaluate_app", "time_limit", app.SHORTEST_SECONDS, app.LONGEST_SECONDS, app.DEFAULT_SECONDS),
+        ("evaluate_app", "max_failed", 0, 1, 0),
         ("evaluate_app", "keep_runs", 1, app.MAX_KEPT_RUNS, None),
         ("question_table", "version", 1, HIGHEST_VERSION, None),
     ],

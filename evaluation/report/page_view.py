@@ -19,16 +19,18 @@ from evaluation.report.page_rows import (
 from evaluation.report.run_making import making, time_text
 from evaluation.report.run_rows import level
 from evaluation.report.run_words import (
-    FEW_ROWS,
     compared,
     counts,
     not_compared,
     progress,
     remarks,
+    sign_word,
     verdict,
+    with_questions,
 )
-from evaluation.runs.statistics import Difference, MetricStatistics
+from evaluation.runs.conclusions import MetricStatistics
 from evaluation.runs.summary import RunReport
+from evaluation.statistics.comparison import Difference
 from evaluation.texts import Texts
 
 MOST_FINDINGS = 3
@@ -42,7 +44,7 @@ LANGUAGE_TAGS: Mapping[Language, str] = {"ja": "ja", "en": "en", "zh": "zh-Hans"
 def page_of(report: RunReport, texts: Texts, limits: Limits) -> View:
     """All values of the template."""
     report = replace(
-        report,
+        with_questions(report, lambda question: one_line(question, QUESTION_CHARACTERS)),
         name=one_line(report.name, NAME_CHARACTERS),
         app_name=one_line(report.app_name, NAME_CHARACTERS),
         compared_with=one_line(report.compared_with, NAME_CHARACTERS),
@@ -62,7 +64,6 @@ def page_of(report: RunReport, texts: Texts, limits: Limits) -> View:
         "verdict": _verdict(report, texts),
         "findings": [_finding(report, found, anchors, texts) for found in report.findings[:MOST_FINDINGS]],
         "metrics": [_metric(name, stats, report, texts) for name, stats in report.statistics.items()],
-        "few": any(0 < stats.scored < FEW_ROWS for stats in report.statistics.values()),
         "comparison": _comparison(report, anchors, texts),
         "categories": _categories(report, texts),
         "rows": [row_of(record, report, texts, limits) for record in shown],
@@ -137,17 +138,16 @@ def _metric(name: str, stats: MetricStatistics, report: RunReport, texts: Texts)
     view: View = {
         "name": texts.get(f"metrics.{name}"),
         "what": texts.get(f"words.{name}.what"),
-        "counts": counts(stats, texts) + ([texts.get("report.one")] if stats.scored == 1 else []),
+        "counts": counts(stats, texts),
         "mean": None,
         "threshold": None if threshold is None else score_text(threshold),
         "limit_at": None if threshold is None else _percent(threshold),
     }
     if stats.mean is None or stats.low is None or stats.high is None:
         return view
-    interval = interval_text(stats.low, stats.high) if stats.scored > 1 else ""
     return view | {
         "mean": score_text(stats.mean) if threshold is None else score_against(stats.mean, threshold),
-        "interval": interval,
+        "interval": interval_text(stats.low, stats.high),
         "tone": level(stats.mean, threshold),
         "dot_at": _percent(stats.mean),
         "band_at": _percent(stats.low),
@@ -159,7 +159,7 @@ def _comparison(report: RunReport, anchors: set[str], texts: Texts) -> View | No
     if report.comparison is None:
         return None
     differences = report.comparison.differences
-    ends = [abs(end) for d in differences.values() for end in (d.low, d.high) if end is not None]
+    ends = [abs(end) for d in differences.values() for end in (d.mean, d.low, d.high) if end is not None]
     reach = max([LEAST_RANGE, *ends])
     differing = [texts.get(f"report.{name}") for name in report.differing]
     notes = not_compared(report.comparison, report.compared_with, texts)
@@ -194,24 +194,35 @@ def _change_label(row: int, anchors: set[str]) -> View:
 def _difference(name: str, difference: Difference, reach: float, texts: Texts) -> View:
     view: View = {
         "name": texts.get(f"metrics.{name}"),
-        "sign": texts.get(f"report.{difference.sign}"),
+        "sign": sign_word(difference, texts),
         "tone": {"better": "good", "worse": "bad", "no_clear_difference": "plain"}[difference.sign],
-        "pairs": texts.get("report.pairs", count=difference.pairs),
+        "pairs": _pairs(difference, texts),
         "mean": None,
     }
-    if difference.mean is None or difference.low is None or difference.high is None:
+    if difference.mean is None:
         return view
 
     def at(value: float) -> str:
         return _percent((value + reach) / (2 * reach))
 
+    # Without an interval the picture has the dot alone.
+    low, high = difference.low, difference.high
+    known = low is not None and high is not None
+    ends = (low, high) if low is not None and high is not None else (difference.mean, difference.mean)
     return view | {
         "mean": difference_text(difference.mean),
-        "interval": interval_text(difference.low, difference.high, difference_text) if difference.pairs > 1 else "",
+        "interval": interval_text(*ends, difference_text) if known else "",
         "dot_at": at(difference.mean),
-        "band_at": at(difference.low),
-        "band_width": _percent((difference.high - difference.low) / (2 * reach)),
+        "band_at": at(ends[0]),
+        "band_width": _percent((ends[1] - ends[0]) / (2 * reach)),
     }
+
+
+def _pairs(difference: Difference, texts: Texts) -> str:
+    """How many rows both runs scored, and how many only one did since the other failed."""
+    pairs = texts.get("report.pairs", count=difference.pairs)
+    count = texts.get("report.count", count=difference.lost)
+    return texts.get("dot").join([pairs, *([texts.aside(texts.get("report.lost"), count)] if difference.lost else [])])
 
 
 def _categories(report: RunReport, texts: Texts) -> View | None:

@@ -5,12 +5,23 @@ from dataclasses import replace
 from evaluation.report.block import mark_of
 from evaluation.report.escape import escape
 from evaluation.report.numbers import difference_text, interval_text, score_against, score_text
-from evaluation.report.run_words import compared, counts, first_step, price, progress, remarks, sentences_of, verdict
-from evaluation.runs.statistics import MetricStatistics
+from evaluation.report.run_words import (
+    compared,
+    counts,
+    first_step,
+    price,
+    progress,
+    remarks,
+    sentences_of,
+    verdict,
+    with_questions,
+)
+from evaluation.runs.conclusions import MetricStatistics
 from evaluation.runs.summary import RunReport
 from evaluation.texts import Texts
 
 NAME_CHARACTERS = 60
+QUESTION_CHARACTERS = 40
 
 
 def run_text(report: RunReport, texts: Texts) -> str:
@@ -47,7 +58,7 @@ def run_line(report: RunReport, texts: Texts) -> str:
 def _escaped(report: RunReport) -> RunReport:
     """The report with the names that users give made safe for Markdown."""
     return replace(
-        report,
+        with_questions(report, lambda question: escape(question, QUESTION_CHARACTERS)),
         name=escape(report.name, NAME_CHARACTERS),
         compared_with=escape(report.compared_with, NAME_CHARACTERS),
     )
@@ -78,9 +89,7 @@ def _mean(stats: MetricStatistics, threshold: float | None, texts: Texts) -> str
     if stats.mean is None or stats.low is None or stats.high is None:
         return texts.get("not_evaluated")
     text = score_text(stats.mean) if threshold is None else score_against(stats.mean, threshold)
-    if stats.scored > 1:
-        text += f" [{interval_text(stats.low, stats.high)}]"
-    return f"{text} {mark_of(stats.mean, threshold)}"
+    return f"{text} [{interval_text(stats.low, stats.high)}] {mark_of(stats.mean, threshold)}"
 
 
 def _next(report: RunReport, texts: Texts, bold: str = "") -> str:

@@ -1,18 +1,30 @@
 """A run in sentences, the same in chat, page and spreadsheet. Plain text: whoever shows it escapes it."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import floor
 
 from evaluation.errors import UNSEEN
 from evaluation.report.markdown import capitalized
 from evaluation.report.numbers import difference_text, money, score_against, score_text
-from evaluation.runs.statistics import Comparison, MetricStatistics
+from evaluation.runs.conclusions import Comparison, MetricStatistics
 from evaluation.runs.summary import RunReport
-from evaluation.statistics.gate import reaches
+from evaluation.statistics.comparison import Difference
+from evaluation.statistics.gate import Gate, GateReason
 from evaluation.texts import Texts
 
-# Below it an interval by bootstrap is too narrow to be taken at its word.
-FEW_ROWS = 10
+# With fewer questions a mean may still become nearly any other.
+FEW_QUESTIONS = 10
+# Questions that a sentence names.
+MOST_NAMED = 3
+# Why no sign is given -> the text, where it is not that there is no clear difference.
+_UNTOLD: Mapping[str, str] = {
+    "no_pairs": "no_pairs",
+    "lost_pairs": "lost_pairs",
+    "unfinished": "unfinished_pairs",
+    "too_few_questions": "too_few_questions",
+}
 
 
 def sentences_of(sentences: Sequence[str], texts: Texts) -> str:
@@ -26,31 +38,28 @@ def verdict(report: RunReport, texts: Texts) -> str:
         return texts.get("report.none_done")
     if not any(stats.scored for stats in report.statistics.values()):
         return texts.get("report.no_scores")
-    if report.passed:
-        return texts.get("report.passed")
-    if report.passed is False:
-        return texts.get("report.not_passed", misses=texts.get("list_separator").join(_misses(report, texts)))
-    unknown = [
-        texts.get(f"metrics.{name}")
-        for name in report.settings.thresholds
-        if name in report.statistics and report.statistics[name].mean is None
-    ]
-    if unknown:
-        return texts.get("report.not_told", metrics=texts.get("separator").join(unknown))
+    if report.gate:
+        return _of_gate(report.gate, texts)
     return extent(report, texts)
 
 
-def _misses(report: RunReport, texts: Texts) -> list[str]:
-    return [
-        texts.get(
-            "report.miss",
-            metric=texts.get(f"metrics.{name}"),
-            mean=score_against(mean, limit),
-            threshold=score_text(limit),
-        )
-        for name, limit in report.settings.thresholds.items()
-        if name in report.statistics and (mean := report.statistics[name].mean) is not None and not reaches(mean, limit)
-    ]
+def _of_gate(gate: Gate, texts: Texts) -> str:
+    causes = texts.get("list_separator").join(_cause(reason, gate, texts) for reason in gate.reasons)
+    if gate.passed:
+        return texts.get("report.passed_sure" if gate.kind == "sure" else "report.passed")
+    return texts.get("report.no_verdict" if gate.passed is None else "report.not_passed", causes=causes)
+
+
+def _cause(reason: GateReason, gate: Gate, texts: Texts) -> str:
+    if reason.cause == "failed_rows":
+        allowed = floor(gate.max_failed * gate.rows + 1e-9)
+        return texts.get("report.cause_failed_rows", count=gate.failed, of=gate.rows, allowed=allowed)
+    if reason.cause == "unfinished":
+        return texts.get("report.cause_unfinished", done=gate.done, total=gate.rows)
+    values = {"mean": reason.mean, "low": reason.low}
+    shown = {n: score_against(v, reason.threshold) for n, v in values.items() if v is not None and reason.threshold}
+    metric, threshold = texts.get(f"metrics.{reason.metric}"), score_text(reason.threshold or 0.0)
+    return texts.get(f"report.cause_{reason.cause}", metric=metric, threshold=threshold, **shown)
 
 
 def extent(report: RunReport, texts: Texts) -> str:
@@ -63,14 +72,18 @@ def extent(report: RunReport, texts: Texts) -> str:
 def remarks(report: RunReport, texts: Texts) -> list[str]:
     """What must be known beside the verdict: the weakest metric, rows that are not in the means."""
     lines = []
-    if report.passed is not None and report.done:
+    if report.gate and report.done:
         lines.append(extent(report, texts))
     means = {name: stats.mean for name, stats in report.statistics.items() if stats.mean is not None}
     if report.passed is not False and means:
         name = min(means, key=lambda metric: means[metric])
         lines.append(texts.get("report.lowest", metric=texts.get(f"metrics.{name}"), mean=score_text(means[name])))
-    if close := _borderline(report, texts):
-        lines.append(texts.get("report.borderline", metrics=texts.get("separator").join(close)))
+    if close := _borderline(report):
+        lines.append(texts.get("report.borderline", metrics=_listed(close, texts)))
+    if few := _few(report, texts):
+        lines.append(few)
+    if report.gate and report.gate.inapplicable and report.passed is not None:
+        lines.append(texts.get("report.inapplicable", metrics=_listed(report.gate.inapplicable, texts)))
     if troubled := sum(report.troubled(record) for record in report.records):
         lines.append(texts.get("report.troubled", count=troubled))
     return [*lines, *_unseen(report, texts)]
@@ -88,14 +101,30 @@ def _unseen(report: RunReport, texts: Texts) -> list[str]:
     ]
 
 
-def _borderline(report: RunReport, texts: Texts) -> list[str]:
+def _borderline(report: RunReport) -> list[str]:
     """The metrics whose interval has the threshold within it: other questions might give the other verdict."""
     return [
-        texts.get(f"metrics.{name}")
+        name
         for name, limit in report.settings.thresholds.items()
+        if report.passed is not None and report.settings.gate == "mean"
         if (stats := report.statistics.get(name)) and stats.low is not None and stats.high is not None
-        if stats.low < limit <= stats.high and stats.low < stats.high
+        if stats.low < limit <= stats.high
     ]
+
+
+def _few(report: RunReport, texts: Texts) -> str:
+    """That means stand on few questions; "" when none does."""
+    scored = {name: stats.questions for name, stats in report.statistics.items() if stats.questions}
+    few = [name for name, questions in scored.items() if questions < FEW_QUESTIONS]
+    if not few:
+        return ""
+    return (
+        texts.get("report.few") if len(few) == len(scored) else texts.get("report.few_of", metrics=_listed(few, texts))
+    )
+
+
+def _listed(metrics: Sequence[str], texts: Texts) -> str:
+    return texts.get("separator").join(texts.get(f"metrics.{name}") for name in metrics)
 
 
 def progress(report: RunReport, texts: Texts) -> str:
@@ -103,13 +132,23 @@ def progress(report: RunReport, texts: Texts) -> str:
     return texts.get("report.unfinished", done=report.done, total=report.total)
 
 
+def with_questions(report: RunReport, shown: Callable[[str], str]) -> RunReport:
+    """The report with the questions that `compared` names as they are shown."""
+    if report.comparison is None:
+        return report
+    lost = [replace(row, question=shown(row.question)) for row in report.comparison.lost[:MOST_NAMED]]
+    changed = [replace(row, question=shown(row.question)) for row in report.comparison.changed_references[:MOST_NAMED]]
+    return replace(report, comparison=replace(report.comparison, lost=lost, changed_references=changed))
+
+
 def compared(report: RunReport, texts: Texts) -> str:
-    """What became better or worse since the run compared with; "" without one."""
+    """What became better or worse since the run compared with, and of what that can't be said; "" without one."""
     if report.comparison is None:
         return ""
-    differences = report.comparison.differences
-    if not any(difference.pairs for difference in differences.values()):
-        return texts.get("report.compared_nothing", before=report.compared_with)
+    comparison, before = report.comparison, report.compared_with
+    differences = comparison.differences
+    if comparison.paired == 0:
+        return texts.get("report.compared_nothing", before=before)
     sentences = []
     for sign in ("better", "worse"):
         names = [
@@ -119,14 +158,43 @@ def compared(report: RunReport, texts: Texts) -> str:
         ]
         if names:
             listed = texts.get("separator").join(names)
-            sentences.append(texts.get(f"report.compared_{sign}", before=report.compared_with, metrics=listed))
-    return sentences_of(sentences, texts) or texts.get("report.compared_same", before=report.compared_with)
+            sentences.append(texts.get(f"report.compared_{sign}", before=before, metrics=listed))
+    if lost := [name for name, difference in differences.items() if difference.why == "lost_pairs"]:
+        questions = _questions([row.question for row in comparison.lost], comparison.lost_rows, texts)
+        values = {"metrics": _listed(lost, texts), "count": comparison.lost_rows, "questions": questions}
+        sentences.append(texts.get("report.compared_lost", before=before, **values))
+    elif any(difference.why == "unfinished" for difference in differences.values()):
+        sentences.append(texts.get("report.compared_unfinished", before=before))
+    if not sentences:
+        sentences.append(texts.get("report.compared_same", before=before))
+    if count := comparison.references_changed:
+        questions = _questions([row.question for row in comparison.changed_references], count, texts)
+        sentences.append(texts.get("report.compared_references", count=count, questions=questions))
+    return sentences_of(sentences, texts)
+
+
+def _questions(questions: Sequence[str], count: int, texts: Texts) -> str:
+    """The first questions in quotes, and how many more there are."""
+    marks = texts.get("open_quote"), texts.get("close_quote")
+    named = [f"{marks[0]}{question}{marks[1]}" for question in questions[:MOST_NAMED]]
+    more = [texts.get("more", count=count - len(named))] if count > len(named) else []
+    return texts.get("separator").join([*named, *more])
+
+
+def sign_word(difference: Difference, texts: Texts) -> str:
+    """Better, worse, no clear difference, or why that can't be told."""
+    return texts.get(f"report.{_UNTOLD.get(difference.why, difference.sign)}")
 
 
 def not_compared(comparison: Comparison, before: str, texts: Texts) -> list[str]:
     """Which rows have no counterpart in the other run."""
     counts = {"only_now": comparison.only_now, "only_before": comparison.only_before}
-    return [texts.get(f"report.{name}", count=count, before=before) for name, count in counts.items() if count]
+    notes = [texts.get(f"report.{name}", count=count, before=before) for name, count in counts.items() if count]
+    once = {name: found.inapplicable for name, found in comparison.differences.items() if found.inapplicable}
+    if once:
+        counted = [texts.aside(texts.get(f"metrics.{n}"), texts.get("report.count", count=c)) for n, c in once.items()]
+        notes.append(texts.get("report.applies_once", metrics=texts.get("separator").join(counted)))
+    return notes
 
 
 def first_step(report: RunReport, texts: Texts) -> str:

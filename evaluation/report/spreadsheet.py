@@ -13,11 +13,12 @@ from openpyxl.styles import Alignment, Font, PatternFill
 from openpyxl.utils import get_column_letter
 
 from evaluation.metrics import METRICS
+from evaluation.report.escape import one_line
 from evaluation.report.run_making import making
 from evaluation.report.run_rows import app_failure, lacking, metric_failures, state_word
-from evaluation.report.run_words import compared, not_compared, progress, remarks, verdict
+from evaluation.report.run_words import compared, not_compared, progress, remarks, sign_word, verdict, with_questions
+from evaluation.runs.conclusions import MetricStatistics
 from evaluation.runs.records import RowRecord
-from evaluation.runs.statistics import MetricStatistics
 from evaluation.runs.summary import RunReport
 from evaluation.statistics.gate import GOOD, reaches
 from evaluation.texts import Texts
@@ -33,6 +34,7 @@ _LOW_FILL = PatternFill("solid", bgColor="FBE1DE")
 _WRAPPED = Alignment(vertical="top", wrap_text=True)
 _ROW_HEIGHT = 60
 MOST_INPUTS = 20
+QUESTION_CHARACTERS = 60
 
 
 def render_xlsx(report: RunReport, texts: Texts) -> bytes:
@@ -116,7 +118,8 @@ def _summary(book: Workbook, report: RunReport, texts: Texts) -> None:
     sheet = _Sheet(book, texts.get("report.sheet_summary"), (34, 16, 12, 12, 12, 12, 12, 12, 14, 14, 14, 24), texts)
     sheet.write([f"{report.name} #{report.number}"])
     sheet.write([verdict(report, texts)])
-    lines = [compared(report, texts), *remarks(report, texts)]
+    named = with_questions(report, lambda question: one_line(question, QUESTION_CHARACTERS))
+    lines = [compared(named, texts), *remarks(report, texts)]
     if not report.finished:
         lines.append(progress(report, texts))
     for line in filter(None, lines):
@@ -143,25 +146,23 @@ def _means(sheet: _Sheet, report: RunReport, texts: Texts) -> None:
     words = ["metric", "category", "mean", "low", "high", "count_scored", "count_partial", "count_not_applicable"]
     words += ["count_failed", "threshold", "verdict"]
     if report.comparison is not None:
-        words += ["difference", "low", "high", "count_pairs", "sign"]
+        words += ["difference", "low", "high", "count_pairs", "lost", "sign"]
     sheet.write([texts.get(f"report.{word}") for word in words], head=True)
     for metric, stats in report.statistics.items():
         threshold = report.settings.thresholds.get(metric)
         word = None
         if threshold is not None and stats.mean is not None:
-            word = texts.get("report.badge_passed" if reaches(stats.mean, threshold) else "report.badge_not_passed")
+            word = texts.get("report.reached" if reaches(stats.mean, threshold) else "report.not_reached")
         cells: list[object] = [texts.get(f"metrics.{metric}"), None, *_numbers(stats), threshold, word]
         if report.comparison is not None:
             found = report.comparison.differences[metric]
-            sign = texts.get(f"report.{found.sign}") if found.mean is not None else texts.get("report.no_pairs")
-            cells += [found.mean, found.low, found.high, found.pairs, sign]
+            cells += [found.mean, found.low, found.high, found.pairs, found.lost, sign_word(found, texts)]
         sheet.write(cells)
 
 
 def _numbers(stats: MetricStatistics) -> list[object]:
-    """Mean, both ends of its interval where there is one, and the counts."""
-    known = [stats.mean, *((stats.low, stats.high) if stats.scored > 1 else (None, None))]
-    return [*known, stats.scored, stats.partial, stats.not_applicable, stats.failed]
+    """Mean, both ends of its interval, and the counts."""
+    return [stats.mean, stats.low, stats.high, stats.scored, stats.partial, stats.not_applicable, stats.failed]
 
 
 def _rows(book: Workbook, report: RunReport, texts: Texts) -> None:

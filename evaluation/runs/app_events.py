@@ -1,7 +1,7 @@
 """What an app answered and what it retrieved, from the events of its stream: any kind of Dify app, unchanged.
 
-Sources: chatflow and workflow: the Knowledge Retrieval nodes' node_finished events; chatbot and agent:
-retriever_resources of message_end; an agent that hides its sources: what its tools observed.
+Sources of the chunks, the first that has some: the Knowledge Retrieval nodes' node_finished events; retriever_resources
+of message_end; what an agent's tools observed, and what other nodes that may retrieve gave out.
 """
 
 import json
@@ -12,6 +12,8 @@ from typing import Any
 
 from evaluation.errors import EvaluationError, Reason
 from evaluation.reasoning import spoken
+from evaluation.runs.agent_words import AgentWords
+from evaluation.runs.retrieved import Retrieved
 from evaluation.sample import Contexts, read_contexts
 
 # Our own tools in the app that is asked: what they show are scores, not the answer.
@@ -20,6 +22,9 @@ _OWN_PROVIDER = "rag_evaluator"
 _SCORING_OUTPUTS = frozenset({"score_text", "diagnosis"})
 # Which of their outputs are texts to show.
 _SCORE_TEXTS = ("text", "summary", "score_text", "diagnosis")
+# Nodes beside Knowledge Retrieval that may retrieve. What a model writes is no source of its own answer.
+_RETRIEVING = frozenset({"tool", "http-request", "code"})
+_WRITING = frozenset({"llm", "parameter-extractor", "question-classifier"})
 # Nodes that hand on what others gave.
 _HANDING_ON = frozenset({"template-transform", "variable-aggregator", "code"})
 _THOUGHT_OUTPUTS = frozenset({"reasoning_content", "reasoning", "thinking", "thought"})
@@ -65,14 +70,18 @@ class _Part:
 class _Stream:
     def __init__(self) -> None:
         self._parts: list[_Part] = []
-        self._is_chat = self._has_nodes = False
+        self._is_chat = self._is_agent = self._has_nodes = False
         self._answer_nodes: set[str] = set()
         self._score_nodes: set[str] = set()
         self._scores: list[str] = []
         self._after_scores: set[str] = set()
         self._retrieved: list[Any] = []
         self._resources: Sequence[Any] = ()
+        self._agent = AgentWords()
         self._observed: dict[str, str] = {}
+        self._logs: dict[str, object] = {}
+        self._given: list[object] = []
+        self._written: list[str] = []
         self._outputs: Mapping[str, Any] = {}
         self._error = ""
         self._ended = False
@@ -92,17 +101,29 @@ class _Stream:
         self._is_chat = True
         self._parts.append(_Part(str(event.get("answer") or ""), _node_of(event)))
 
-    _on_agent_message = _on_message
+    def _on_agent_message(self, event: Mapping[str, Any]) -> None:
+        self._is_chat = self._is_agent = True
+        self._agent.say(str(event.get("answer") or ""))
 
     def _on_message_replace(self, event: Mapping[str, Any]) -> None:
         self._parts = [_Part(str(event.get("answer") or ""))]
+        self._agent.replace(self._parts[0].text)
 
     def _on_text_chunk(self, data: Mapping[str, Any]) -> None:
         self._parts.append(_Part(str(data.get("text") or ""), _node_of(data)))
 
     def _on_agent_thought(self, event: Mapping[str, Any]) -> None:
         # A thought is sent again when its tool has answered.
-        self._observed[str(event.get("id"))] = str(event.get("observation") or "")
+        observation = str(event.get("observation") or "")
+        self._observed[str(event.get("id"))] = observation
+        self._agent.think(str(event.get("thought") or ""), calls=bool(event.get("tool") or observation))
+
+    def _on_agent_log(self, data: Mapping[str, Any]) -> None:
+        # An entry is sent again when it has ended.
+        self._logs[str(data.get("id") or data.get("message_id") or len(self._logs))] = data
+        if str(data.get("label", "")).startswith("CALL "):
+            # What an agent says before it calls a tool is no part of its answer.
+            self._parts = [part for part in self._parts if part.node != str(data.get("node_id"))]
 
     def _on_message_end(self, event: Mapping[str, Any]) -> None:
         self._ended = True
@@ -126,6 +147,15 @@ class _Stream:
             self._score_nodes.add(node)
             if _SCORING_OUTPUTS & set(outputs):
                 self._scores += [text for name in _SCORE_TEXTS if (text := _text_of(outputs.get(name)))]
+        if kind == "agent":
+            self._logs[str(data.get("id") or node)] = [
+                outputs.get("json"),
+                (data.get("execution_metadata") or {}).get("agent_log"),
+            ]
+        elif kind in _RETRIEVING and node not in self._score_nodes:
+            self._given.append(outputs)
+        elif kind in _WRITING:
+            self._written += [text for value in outputs.values() if (text := _text_of(value))]
         if kind in _HANDING_ON and node in self._after_scores:
             given = [text for value in outputs.values() if (text := _text_of(value))]
             if any(score in text for score in self._scores for text in given):
@@ -162,12 +192,19 @@ class _Stream:
 
     def _contexts(self) -> Contexts:
         """The chunks of the first source that has some; without any, whether something looked for them."""
-        observed = [text for seen in self._observed.values() for text in _texts_in(seen)]
-        for found in ([item for item in self._retrieved if item], list(self._resources), observed):
+        others = Retrieved()
+        for observed in self._observed.values():
+            others.add_observations(observed)
+        for log in self._logs.values():
+            others.add_agent_log(log)
+        for outputs in self._given:
+            others.add_outputs(outputs, self._written)
+        nodes = [item for item in self._retrieved if item]
+        for found in (nodes, list(self._resources), others.items):
             contexts = read_contexts(found)
             if contexts.chunks:
                 return contexts
-        if self._retrieved or observed:
+        if self._retrieved or others.looked:
             return Contexts()
         return Contexts(hidden=Reason.CONTEXTS_NOT_VISIBLE if self._has_nodes else Reason.CITATIONS_OFF)
 
@@ -175,6 +212,8 @@ class _Stream:
         """The answer: what the chat shows without its scores; of a workflow what it gives out."""
         if not self._is_chat and self._outputs:
             return _answer_of(self._outputs)
+        if self._is_agent:
+            return self._agent.answer
         shown = (part.text for part in self._parts if part.node not in self._score_nodes)
         return self._text_before_scores() or "".join(shown).strip()
 
@@ -217,15 +256,6 @@ def _said(value: object) -> object:
     """An output without thoughts; where it is nothing else, it is left to be told as that."""
     found = spoken(value) if isinstance(value, str) else None
     return value if found is None or found.only_thought else found.text.strip()
-
-
-def _texts_in(observation: str) -> list[str]:
-    """The texts in what an agent's tool observed: JSON of tool name -> text, or plain text."""
-    try:
-        value = json.loads(observation)
-    except ValueError:
-        return [observation] if observation.strip() else []
-    return [text for text in value.values() if isinstance(text, str)] if isinstance(value, dict) else []
 
 
 def _number(value: object) -> int:

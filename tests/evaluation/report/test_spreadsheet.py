@@ -73,17 +73,17 @@ def test_the_summary_holds_verdict_means_counts_thresholds_and_comparison(sample
             "対象外",
             "採点できず",
             "しきい値",
-            "合否",
+            "しきい値に対して",
         ),
-        *("差", "下限", "上限", "同じ質問", "変化"),
+        *("差", "下限", "上限", "同じ質問", "一方で採点に失敗", "変化"),
     ]
     statistics = sample_run("ja").statistics["faithfulness"]
     first = lines[start + 1]
     assert first[:2] == ["忠実性", None]
     # With full precision, as numbers.
     assert first[2:5] == pytest.approx([statistics.mean, statistics.low, statistics.high])
-    assert first[5:11] == [16, 0, 2, 2, 0.8, "合格"]
-    assert first[14:] == [16, "明らかな差なし"]
+    assert first[5:11] == [16, 0, 2, 2, 0.8, "しきい値以上"]
+    assert first[14:] == [16, 0, "明らかな差なし"]
 
 
 def test_the_summary_holds_every_category(sample: tuple[Worksheet, Worksheet]) -> None:

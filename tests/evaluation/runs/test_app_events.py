@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 
-from evaluation.errors import EvaluationError, Reason
+from evaluation.errors import Reason
 from evaluation.runs.app_events import read_events
-from evaluation.sample import Contexts
+from tests.evaluation.runs.events import END, REPORTS, SOURCE, finished, message, node, refused
 
 WIRE = Path(__file__).parents[2] / "data" / "wire" / "tool_runs_app.jsonl"
-END: dict[str, Any] = {"event": "message_end", "metadata": {"retriever_resources": []}}
-SOURCE = {"content": "有給休暇は10日", "document_name": "規程.md", "document_id": "d-1", "title": None}
 
 
 def recorded(own: str = "probe") -> list[dict[str, Any]]:
@@ -39,28 +37,6 @@ def scored_by_us() -> list[dict[str, Any]]:
         if (event.get("data") or {}).get("node_type") == "tool" and event["event"] == "node_finished":
             event["data"]["outputs"].setdefault("score_text", "0.50")
     return events
-
-
-def message(text: str, node: str = "", kind: str = "message") -> dict[str, Any]:
-    selector = {"from_variable_selector": [node, "text"]} if node else {}
-    return {"event": kind, "answer": text, **selector}
-
-
-def node(kind: str, name: str = "n", **data: Any) -> dict[str, Any]:
-    return {
-        "event": "node_finished",
-        "data": {"node_id": name, "node_type": kind, "status": "succeeded", "outputs": {}, **data},
-    }
-
-
-def finished(status: str = "succeeded", **data: Any) -> dict[str, Any]:
-    return {"event": "workflow_finished", "data": {"status": status, "outputs": {}, "total_tokens": 0, **data}}
-
-
-def refused(*events: object) -> EvaluationError:
-    with pytest.raises(EvaluationError) as caught:
-        read_events(events)
-    return caught.value
 
 
 # --- the recorded chatflow ---
@@ -195,8 +171,6 @@ def test_a_workflows_answer_is_its_output_whatever_its_name(outputs: dict[str, A
 
 # --- what is thought aloud ---
 
-REPORTS = Path(__file__).parents[2] / "data" / "reports"
-
 
 def test_a_chatflows_thoughts_are_not_its_answer() -> None:
     pieces = (REPORTS / "18_think_in_answer" / "think.txt").read_text(encoding="utf-8")
@@ -227,27 +201,6 @@ def test_an_app_that_only_thinks_has_not_answered(kind: str) -> None:
 def test_a_workflows_thoughts_are_not_its_answer(outputs: dict[str, Any], text: str) -> None:
     assert read_events([finished(outputs=outputs)]).text == text
     assert refused(finished(outputs={"結果": "<think>20日か"})).reason is Reason.ONLY_THOUGHTS
-
-
-# --- what can be seen of the retrieval ---
-
-
-@pytest.mark.parametrize(
-    ("events", "hidden"),
-    [
-        # It ran and found nothing.
-        ([node("knowledge-retrieval", outputs={"result": []}), message("はい"), END, finished()], ""),
-        ([node("knowledge-retrieval", outputs={"result": []}), finished(outputs={"answer": "はい"})], ""),
-        # A chatflow or a workflow in which no retrieval ran.
-        ([node("llm", outputs={"text": "はい"}), message("はい"), END, finished()], "contexts_not_visible"),
-        ([finished(outputs={"answer": "はい"})], "contexts_not_visible"),
-        # A chatbot, an agent: with citations off they say nothing of it.
-        ([message("はい"), END], "citations_off"),
-        ([message("はい", kind="agent_message"), END], "citations_off"),
-    ],
-)
-def test_nothing_seen_is_not_nothing_found(events: list[dict[str, Any]], hidden: str) -> None:
-    assert read_events(events).contexts == Contexts(hidden=Reason(hidden))
 
 
 # --- what goes wrong in an app ---
