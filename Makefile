@@ -40,5 +40,5 @@ lint: $(READY) ## repairs what ruff can repair, and formats
 package: $(READY) ## dist/rag_evaluator-<version>.difypkg, ready to install in Dify
 	@$(RUN) -m devhost.package
 
-bench: $(READY) ## speed, calls, prompt size and memory
+bench: $(READY) ## speed, calls, prompt size and memory; how often intervals and signs are right
 	@$(RUN) -m benchmarks

@@ -1,8 +1,10 @@
-"""`make bench`: what a score costs in seconds, calls, prompt characters and memory."""
+"""`make bench`: what a score costs in seconds, calls, prompt characters and memory, and what conclusions are worth."""
 
-from benchmarks import batch, speed
+from benchmarks import batch, conclusions, speed
 
 if __name__ == "__main__":
     speed.main()
     print("\nWhole question tables\n")
     speed.show(batch.measure())
+    print("\nConclusions\n")
+    conclusions.main()
