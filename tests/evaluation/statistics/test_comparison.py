@@ -144,8 +144,8 @@ def test_metrics_without_a_test_ask_nothing_of_the_others() -> None:
 
 
 def test_the_interval_holds_the_differences_that_are_not_rejected() -> None:
-    # Of 255 subsets. p = 2 x (1 + means beyond) / 256 is 0.0469 with five means beyond a difference, 0.0547 with six: so
-    # it is held from the sixth smallest mean to the sixth largest.
+    # Of 255 subsets. p = 2 x (1 + means beyond) / 256 is 0.0469 with five means beyond a difference, 0.0547 with six:
+    # so it is held from the sixth smallest mean to the sixth largest.
     gains = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
     means = sorted(sum(subset) / len(subset) for size in range(1, 9) for subset in itertools.combinations(gains, size))
     found = difference(*gains)
