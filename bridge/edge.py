@@ -86,21 +86,21 @@ class EvaluatorTool(Tool):
 
 def language_of(parameters: Mapping[str, Any]) -> Language:
     """The language of the setting, or that of the inputs."""
-    sources = (" ".join(_texts(parameters.get(name))) for name in _LANGUAGE_SOURCES)
+    sources = (" ".join(_texts(parameters.get(name), name)) for name in _LANGUAGE_SOURCES)
     return choose_language(parameters.get("language"), *sources)
 
 
-def _texts(value: object) -> Iterator[str]:
+def _texts(value: object, field: str) -> Iterator[str]:
     """The texts in an input of any shape. What is no text, or only a variable's name, has no language."""
     if isinstance(value, str):
-        if not is_variable_name(value):
+        if not is_variable_name(value, field):
             yield value
     elif isinstance(value, Mapping):
         for item in value.values():
-            yield from _texts(item)
+            yield from _texts(item, field)
     elif isinstance(value, (list, tuple)):
         for item in value:
-            yield from _texts(item)
+            yield from _texts(item, field)
 
 
 def is_true(value: object) -> bool:

@@ -65,6 +65,11 @@ _SYSTEM_NAMES = frozenset(
         "workflow_run_id",
     ]
 )
+# Inputs that are written by people or bots, about anything.
+_PROSE = frozenset({"question", "answer", "reference"})
+# Nodes that templates give names instead of numbers, and what these nodes give out.
+_NAMED_NODES = r"(?:llm|kr|knowledge(?:[_-]?retrieval)?)(?:[_-]?\d+)?"
+_NAMED_OUTPUTS = frozenset({"text", "result", "structured_output", "reasoning_content"})
 _VARIABLE = r"(?:\{\{#)?(?P<node>[\w-]+)\.(?:[\w-]+\.)*(?P<output>[A-Za-z_]\w*)(?:#\}\})?"
 # At the ends of a chunk it makes no difference: white space of any script, and what has no width.
 _BLANK = string.whitespace + "\u00a0\u3000\u2028\u2029\u200b\ufeff"
@@ -153,26 +158,32 @@ def read_answer(value: object) -> Spoken:
 
 
 def _check(text: str, name: str, limit: int) -> None:
-    if is_variable_name(text):
+    if is_variable_name(text, name):
         raise EvaluationError(Reason.NOT_CONNECTED, field=name, text=text)
     if len(text) > limit:
         raise EvaluationError(Reason.INPUT_TOO_LONG, field=name, characters=len(text), limit=limit)
 
 
-def is_variable_name(text: str) -> bool:
-    """Whether a text is nothing but the name of a Dify variable ("kr.result", "{{#llm.text#}}", "sys.query")."""
+def is_variable_name(text: str, field: str) -> bool:
+    """Whether a text is nothing but the name of a Dify variable that was never filled in ("{{#llm.text#}}").
+
+    Args:
+        field: whose text it is. "config.text" may well be asked about, and be the answer: there only a name counts
+            that no text has but one that Dify left. Elsewhere any name of a node's output does.
+    """
     match = re.fullmatch(_VARIABLE, text.strip(), re.ASCII) if len(text) < 200 else None
     if match is None:
         return False
     node, output = match["node"], match["output"]
-    return (
-        text.startswith("{{#")
-        or node in {"env", "conversation", "start"}
+    if (
+        text.lstrip().startswith("{{#")
         or (node == "sys" and output in _SYSTEM_NAMES)
         # Ids of nodes are times in milliseconds; "3.x" is a version.
         or (node.isdigit() and len(node) >= 10)
-        or output in _OUTPUT_NAMES
-    )
+        or (re.fullmatch(_NAMED_NODES, node) and output in _NAMED_OUTPUTS)
+    ):
+        return True
+    return field not in _PROSE and (node in {"env", "conversation", "start"} or output in _OUTPUT_NAMES)
 
 
 def read_contexts(value: object) -> Contexts:

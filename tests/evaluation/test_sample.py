@@ -13,6 +13,7 @@ from evaluation.sample import (
     MAX_TEXT_CHARACTERS,
     Chunk,
     is_variable_name,
+    read_answer,
     read_contexts,
     read_text,
 )
@@ -204,29 +205,64 @@ def test_too_long_text_is_refused_not_cut() -> None:
     assert refused(read_text, "abcd", "answer", 3).reason is Reason.INPUT_TOO_LONG
 
 
+LEFT_BY_DIFY = [
+    "kr.result",
+    "llm.text",
+    " llm.text ",
+    "llm2.text",
+    "knowledge-retrieval_2.result",
+    "{{#kr.result#}}",
+    " {{#1711067409646.text#}}",
+    "{{#llm.structured_output.answer#}}",
+    "{{#conversation.note#}}",
+    "{{#sys.query#}}",
+    "1711067409646.anything",
+    "1711067409646.structured_output.answer",
+    "sys.query",
+    "llm.structured_output.text",
+]
+OF_ANY_NODE = ["env.TOKEN", "conversation.language", "start.topic", "reply.answer", "my_tool.score", "config.text"]
+
+
+@pytest.mark.parametrize("text", LEFT_BY_DIFY)
+@pytest.mark.parametrize("field", ["question", "answer", "reference", "golden"])
+def test_name_of_a_variable_is_recognised(text: str, field: str) -> None:
+    error = refused(read_text, text, field)
+    assert (error.reason, error.values["text"]) == (Reason.NOT_CONNECTED, text.strip())
+    assert refused(read_contexts, [text]).reason is Reason.NOT_CONNECTED
+
+
+@pytest.mark.parametrize("text", OF_ANY_NODE)
+def test_what_may_be_asked_or_answered_is_a_text_though_it_looks_like_a_name(text: str) -> None:
+    for field in ("question", "answer", "reference"):
+        assert read_text(text, field) == text
+    assert read_answer(text).text == text
+    # Nobody gives it as a table, and it is no chunk.
+    assert refused(read_text, text, "golden").reason is Reason.NOT_CONNECTED
+    assert refused(read_contexts, text).reason is Reason.NOT_CONNECTED
+
+
 @pytest.mark.parametrize(
     "text",
     [
-        "kr.result",
-        "llm.text",
-        " llm.text ",
-        "knowledge-retrieval_2.result",
-        "{{#kr.result#}}",
-        "{{#1711067409646.text#}}",
-        "{{#llm.structured_output.answer#}}",
-        "{{#conversation.note#}}",
-        "1711067409646.anything",
-        "sys.query",
-        "env.TOKEN",
-        "conversation.language",
-        "start.topic",
-        "llm.structured_output.answer",
+        "config.text",
+        "response.body",
+        "user.query",
+        "df.result",
+        "request.files",
+        "order.status",
+        "self.output",
+        "model.usage",
+        "logging.context",
+        "conversation.summary",
+        "start.text",
+        "sys.path",
+        "llm.invoke",
+        "12.text",
     ],
 )
-def test_name_of_a_variable_is_recognised(text: str) -> None:
-    assert is_variable_name(text)
-    error = refused(read_text, text, "question")
-    assert (error.reason, error.values["text"]) == (Reason.NOT_CONNECTED, text.strip())
+def test_an_answer_such_as_config_text_is_an_answer(text: str) -> None:
+    assert read_answer(text).text == text
 
 
 @pytest.mark.parametrize(
@@ -253,5 +289,6 @@ def test_name_of_a_variable_is_recognised(text: str) -> None:
     ],
 )
 def test_ordinary_text_is_no_variable_name(text: str) -> None:
-    assert not is_variable_name(text)
+    for field in ("question", "answer", "contexts", "golden"):
+        assert not is_variable_name(text, field)
     assert read_text(text, "answer") == text
