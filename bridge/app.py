@@ -7,6 +7,7 @@ from typing import Any
 
 from bridge.call import open_session, read_options
 from bridge.dify.apps import asker, read_app
+from bridge.dify.places import PLACES
 from bridge.edge import EvaluatorTool, Output, OutputFile, is_true
 from bridge.scorecard import read_thresholds
 from bridge.tables import check_length, language_of, read_questions, table_details
@@ -14,6 +15,7 @@ from evaluation.errors import EvaluationError, Reason, whereabouts
 from evaluation.golden.questions import Questions
 from evaluation.golden.table import Row, Table
 from evaluation.judging.models import ModelIdentity
+from evaluation.judging.places import MOST_CALLS
 from evaluation.report.block import failure_line
 from evaluation.report.kept_table import used_text
 from evaluation.report.markdown import reason_sentence
@@ -42,7 +44,7 @@ class AppTool(EvaluatorTool):
 
     def run(self, parameters: Mapping[str, Any], texts: Texts) -> Output:
         app_id, inputs = read_app(parameters.get("app"), self.session.app_id)
-        questions = first_rows(read_questions(parameters, self.session.storage), parameters)
+        questions = first_rows(read_questions(parameters, self.storage), parameters)
         if parameters.get("language") in {None, "", "auto"}:
             texts = load_texts(language_of(questions.table))
         try:
@@ -73,8 +75,9 @@ class AppTool(EvaluatorTool):
             read_number(parameters.get("max_failed"), "max_failed", 0, 1) or 0.0,
         )
         request = read_request(parameters, questions.table.rows, settings)
-        ask = asker(self.session.app, app_id, inputs)
-        report, error = run(request, self.session.storage, ask, session.judge, session.embedder)
+        ask = asker(self.session.app, app_id, inputs, PLACES.calm)
+        places = PLACES.run(read_count(parameters.get("parallel_calls"), "parallel_calls", MOST_CALLS, MOST_CALLS))
+        report, error = run(request, self.storage, ask, session.judge, session.embedder, places)
         return _output(report, questions, texts, error)
 
     def failed(self, error: EvaluationError, texts: Texts) -> Output:

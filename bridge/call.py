@@ -6,8 +6,9 @@ from typing import Any
 from dify_plugin.core.runtime import Session
 
 from bridge.dify.models import DifyEmbedder, DifyJudge, NoModel
+from bridge.dify.places import PLACES, SharedStorage
 from bridge.dify.selection import select_models
-from evaluation.judging.session import JudgeSession
+from evaluation.judging.session import PARALLEL_CALLS, JudgeSession
 from evaluation.languages import Language
 from evaluation.sample import Sample, read_answer, read_contexts, read_text
 from evaluation.settings import read_count, read_depth, read_number, read_votes
@@ -21,13 +22,14 @@ def open_session(session: Session, parameters: Mapping[str, Any], language: Lang
     Raises:
         EvaluationError: invalid_setting for votes.
     """
-    selection = select_models(parameters, session.storage, session.app_id)
+    selection = select_models(parameters, SharedStorage(session.storage), session.app_id)
     model, embedding_model = selection.model, selection.embedding_model
     return JudgeSession(
         DifyJudge(session.model, model) if model else NoModel(),
         DifyEmbedder(session.model, embedding_model) if embedding_model else None,
         language,
         votes=read_votes(parameters.get("votes")),
+        places=PLACES.chat(PARALLEL_CALLS),
     )
 
 

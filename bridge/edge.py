@@ -15,6 +15,7 @@ from dify_plugin.config.logger_format import plugin_logger_handler
 from dify_plugin.entities.tool import ToolInvokeMessage
 
 from bridge.dify.messages import sendable
+from bridge.dify.places import SharedStorage
 from evaluation.errors import EvaluationError, Reason, whereabouts
 from evaluation.languages import Language, choose_language
 from evaluation.sample import is_variable_name
@@ -48,6 +49,11 @@ class Output:
 
 class EvaluatorTool(Tool):
     """A tool that always answers. Subclasses implement `run` and `failed`."""
+
+    @property
+    def storage(self) -> SharedStorage:
+        """The plugin's storage."""
+        return SharedStorage(self.session.storage)
 
     @abstractmethod
     def run(self, parameters: Mapping[str, Any], texts: Texts) -> Output:

@@ -23,7 +23,7 @@ class LookupTool(EvaluatorTool):
         if not question:
             raise EvaluationError(Reason.NO_QUESTION)
         minimum = read_number(parameters.get("min_similarity"), "min_similarity", 0, 1)
-        questions = read_questions(parameters, self.session.storage)
+        questions = read_questions(parameters, self.storage)
         table = questions.table
         session = open_session(self.session, parameters, texts.language)
         match = find_reference(question, table, minimum, session.embed if session.embedder else None)

@@ -42,7 +42,7 @@ class QuestionTableTool(EvaluatorTool):
 
     def run(self, parameters: Mapping[str, Any], texts: Texts) -> Output:
         action = read_choice(parameters.get("action"), "action", ACTIONS)
-        tables = KeptTables(self.session.storage)
+        tables = KeptTables(self.storage)
         if action == "list":
             return _listed(tables, parameters, texts)
         name = read_text(parameters.get("table_name"), "table_name")

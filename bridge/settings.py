@@ -17,7 +17,7 @@ class SettingsTool(EvaluatorTool):
         if chosen.model is None:
             raise EvaluationError(Reason.MODEL_NOT_SELECTED, field="model")
         workspace = is_true(parameters.get("workspace_default"))
-        written = save(self.session.storage, self.session.app_id, chosen, workspace=workspace)
+        written = save(self.storage, self.session.app_id, chosen, workspace=workspace)
         name = "unchanged" if not written else "saved_workspace" if workspace else "saved_app"
         line = texts.get(f"settings.{name}", model=escape(str(chosen.model["model"])))
         if chosen.embedding_model:

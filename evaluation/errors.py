@@ -32,6 +32,8 @@ class Reason(StrEnum):
     JUDGE_REFUSED = "judge_refused"
     VERDICTS_MISSING = "verdicts_missing"
     RATE_LIMITED = "rate_limited"
+    QUOTA_EXHAUSTED = "quota_exhausted"
+    DIFY_BUSY = "dify_busy"
     TIMEOUT = "timeout"
     CONTEXT_TOO_LONG = "context_too_long"
     MODEL_UNAVAILABLE = "model_unavailable"
@@ -53,7 +55,9 @@ class Reason(StrEnum):
     APP_NOT_FOUND = "app_not_found"
     APP_NOT_PUBLISHED = "app_not_published"
     APP_INPUT_MISSING = "app_input_missing"
+    APP_KIND_UNSUPPORTED = "app_kind_unsupported"
     APP_FAILED = "app_failed"
+    APP_QUOTA_EXHAUSTED = "app_quota_exhausted"
     APP_UNAVAILABLE = "app_unavailable"
     APP_EMPTY_ANSWER = "app_empty_answer"
     RUN_BUSY = "run_busy"
@@ -74,7 +78,7 @@ class Reason(StrEnum):
 UNSEEN = frozenset({Reason.CONTEXTS_NOT_VISIBLE, Reason.CITATIONS_OFF})
 
 # The same call may succeed a moment later.
-TRANSIENT = frozenset({Reason.RATE_LIMITED, Reason.MODEL_UNAVAILABLE})
+TRANSIENT = frozenset({Reason.RATE_LIMITED, Reason.MODEL_UNAVAILABLE, Reason.DIFY_BUSY})
 
 
 class EvaluationError(Exception):

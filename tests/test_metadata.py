@@ -59,7 +59,8 @@ PARAMETERS = {
         *("model", "embedding_model", "metrics", "depth", "language", "threshold"),
         *(f"{metric}_threshold" for metric in METRICS),
         *("gate", "max_failed"),
-        *("votes", "question_count", "concurrency", "max_rows", "include_drafts", "repeat", "time_limit", "fresh"),
+        *("votes", "question_count", "concurrency", "parallel_calls"),
+        *("max_rows", "include_drafts", "repeat", "time_limit", "fresh"),
         *("compare_with", "keep_runs"),
     ],
 }
@@ -294,7 +295,10 @@ def test_parameter_types_are_those_that_dify_hands_over(name: str) -> None:
         **dict.fromkeys(("threshold", *(f"{metric}_threshold" for metric in METRICS)), "number"),
         **dict.fromkeys(("min_similarity", "question_count", "similarity_weight"), "number"),
         **dict.fromkeys(
-            ("concurrency", "max_rows", "include_drafts", "repeat", "time_limit", "keep_runs", "max_failed", "version"),
+            (
+                *("concurrency", "parallel_calls", "max_rows", "include_drafts", "repeat", "time_limit", "keep_runs"),
+                *("max_failed", "version"),
+            ),
             "number",
         ),
         "workspace_default": "boolean",

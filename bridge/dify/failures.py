@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Sequence
 
+from bridge.dify.quota import is_used_up
 from evaluation.errors import JudgeError, Reason
 
 _OUTER = r"request failed with status code: (\d+) and respond with: (.*)\s*$"
@@ -32,10 +33,26 @@ _BY_TYPE = {
     "InvokeAuthorizationError": Reason.MODEL_UNAUTHORIZED,
     "CredentialsValidateFailedError": Reason.MODEL_UNAUTHORIZED,
 }
+_BY_STATUS = {
+    401: Reason.MODEL_UNAUTHORIZED,
+    402: Reason.QUOTA_EXHAUSTED,
+    403: Reason.MODEL_UNAUTHORIZED,
+    404: Reason.MODEL_NOT_FOUND,
+    408: Reason.MODEL_UNAVAILABLE,
+    413: Reason.CONTEXT_TOO_LONG,
+    425: Reason.MODEL_UNAVAILABLE,
+    429: Reason.RATE_LIMITED,
+    501: Reason.MODEL_ERROR,
+}
 _NO_ACCESS = (
     r"not initialized|incorrect (api key|model credentials)|invalid api[ _]key|api key not valid|unauthorized"
     r"|authorization error|access ?denied|model is not configured"
 )
+# Dify's API itself, when its database has no connection left: these look-ups fail for no other reason.
+_NO_CONNECTION = r"QueuePool limit of size|remaining connection slots are reserved|too many clients already"
+_LOOKUPS = ("user not found", "tenant not found")
+# Passing for a server, but not these: there is no such service, here or in this country.
+_LASTING = r"certificate verify failed|(not available|unavailable|not supported) in your (country|region)"
 # What tells more than a status of 400, under which some providers report everything.
 _BY_CLEAR_WORDS = (
     (
@@ -94,33 +111,53 @@ def _object(text: str) -> object:
 
 def failure(text: str) -> JudgeError:
     """The failed call as an error with a reason code and, when the provider named one, the time to wait."""
+    if is_busy(text):
+        return JudgeError(Reason.DIFY_BUSY)
     message, kind = innermost(text)
+    # Many providers escape what is not ASCII.
+    message = re.sub(r"\\u([0-9a-fA-F]{4})", lambda match: chr(int(match.group(1), 16)), message)
     # What the provider echoes of our prompt, after its own words, must not decide.
     head = message[:600]
     match = re.search(_STATUS, head, re.IGNORECASE)
     status = int(next(filter(None, match.groups()))) if match else 0
     reason = _of_status(status, head) if status else _BY_TYPE.get(kind) or _of_words(head, _BY_WORDS)
-    outer = re.search(_OUTER, text, re.DOTALL)
-    if reason is Reason.MODEL_ERROR and not status and outer and int(outer.group(1)) >= 500:
-        reason = Reason.MODEL_UNAVAILABLE
+    if is_used_up(message, head, limited=reason is Reason.RATE_LIMITED):
+        return JudgeError(Reason.QUOTA_EXHAUSTED)
     too_long = _TOO_LARGE if reason is Reason.RATE_LIMITED else _TOO_LONG
     if reason in {Reason.MODEL_ERROR, Reason.MODEL_UNAVAILABLE, Reason.RATE_LIMITED} and _says(too_long, head):
         reason = Reason.CONTEXT_TOO_LONG
+    elif reason is Reason.MODEL_UNAVAILABLE and _says(_LASTING, head):
+        reason = Reason.MODEL_ERROR
     return JudgeError(reason, retry_after=retry_after(head))
 
 
+def is_busy(text: str) -> bool:
+    """Whether Dify itself could not serve the call for now, most often for want of a database connection.
+
+    What a provider says in such words is another matter: "User not found." is a wrong API key at one of them.
+    """
+    message = innermost(text)[0]
+    if _says(_NO_CONNECTION, message[:600]):
+        return True
+    outer = re.search(_OUTER, text, re.DOTALL)
+    if outer is None or "PluginInvokeError" in text or message.startswith("[models]"):
+        return False
+    if int(outer.group(1)) < 500:
+        return message.strip().rstrip(".").casefold() in _LOOKUPS
+    # "Internal Server Error", or the page of a gateway in front of Dify.
+    head = (outer.group(2) if message == text else message)[:600]
+    return not re.search(_STATUS, head, re.IGNORECASE) and not _tells(head)
+
+
+def _tells(head: str) -> bool:
+    """Whether the words of a server error are about the model rather than about the server."""
+    return _of_words(head, _BY_CLEAR_WORDS) is not Reason.MODEL_ERROR or is_used_up(head, head, limited=False)
+
+
 def _of_status(status: int, message: str) -> Reason:
-    if status in {401, 403}:
-        return Reason.MODEL_UNAUTHORIZED
-    if status == 404:
-        return Reason.MODEL_NOT_FOUND
-    if status == 413:
-        return Reason.CONTEXT_TOO_LONG
-    if status == 429:
-        return Reason.RATE_LIMITED
-    if status >= 500 or status == 408:
-        return Reason.MODEL_UNAVAILABLE
-    return _of_words(message, _BY_CLEAR_WORDS)
+    if status in _BY_STATUS:
+        return _BY_STATUS[status]
+    return Reason.MODEL_UNAVAILABLE if status >= 500 else _of_words(message, _BY_CLEAR_WORDS)
 
 
 def _of_words(message: str, words: Sequence[tuple[str, Reason]]) -> Reason:

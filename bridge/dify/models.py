@@ -4,11 +4,12 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from dify_plugin.entities.model.message import SystemPromptMessage, UserPromptMessage
+from dify_plugin.entities.model.message import PromptMessage, SystemPromptMessage, UserPromptMessage
 from dify_plugin.entities.model.text_embedding import TextEmbeddingModelConfig
 
 from bridge.dify.failures import failure, refused_parameter
 from bridge.dify.messages import sendable
+from bridge.dify.places import watched
 from evaluation.errors import JudgeError, Reason
 from evaluation.judging.models import Charge, ModelIdentity
 
@@ -47,12 +48,16 @@ class DifyJudge:
             JudgeError: what went wrong.
         """
         messages = [SystemPromptMessage(content=system), UserPromptMessage(content=sendable(user))]
+        with watched():
+            return self._complete(messages)
+
+    def _complete(self, messages: Sequence[PromptMessage]) -> tuple[str, Charge]:
         while True:
             parameters, stop = self._parameters()
             try:
                 result = self._calls.llm.invoke(
                     model_config={**self._selector, "completion_params": parameters},
-                    prompt_messages=messages,
+                    prompt_messages=list(messages),
                     stop=stop,
                     stream=False,
                 )
@@ -88,6 +93,10 @@ class DifyEmbedder:
         Raises:
             JudgeError: what went wrong.
         """
+        with watched():
+            return self._embed(texts)
+
+    def _embed(self, texts: Sequence[str]) -> tuple[list[list[float]], Charge]:
         try:
             result = self._calls.text_embedding.invoke(model_config=self._config, texts=sendable(list(texts)))
         except Exception as error:

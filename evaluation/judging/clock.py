@@ -7,7 +7,13 @@ from concurrent.futures import Future
 
 
 class Clock:
-    """Time for the budget and the waits between tries, replaceable in tests."""
+    """Time for the budget and the waits between tries, replaceable in tests.
+
+    Attributes:
+        answered: when the judge last answered, over all sessions that share the clock.
+    """
+
+    answered = float("-inf")
 
     def now(self) -> float:
         """Seconds, monotonic."""

@@ -4,8 +4,7 @@ import json
 import random
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from functools import partial
 from typing import Any, Protocol
 
@@ -21,6 +20,8 @@ from evaluation.texts import Texts, is_refusal, load_texts
 
 PARALLEL_CALLS = 8
 TRIES = 4
+# A call that has not answered within this, or within its share of what is left, is asked once more.
+CALL_SECONDS, CALL_SHARE = 45.0, 3
 # A provider may ask for a longer wait than a chat can bear; a later try would come too late anyway.
 LONGEST_WAIT_SECONDS = 30.0
 # How much of a wrong reply is shown to the judge when it is asked again.
@@ -53,6 +54,7 @@ class JudgeSession:
         votes: how often each verdict step is repeated; the majority counts.
         window_characters: how many characters of chunks go into one call.
         places: for calls at the same time, 8 by default; sessions that share them share the limit.
+        clock: sessions that ask the same judge at the same time share it.
     """
 
     def __init__(
@@ -165,42 +167,78 @@ class JudgeSession:
         return self._with_retries(lambda: self.judge.complete(system, user))
 
     def _with_retries[R](self, call: Callable[[], tuple[R, Charge]]) -> R:
-        """The call's result; a passing failure is tried again after a wait that doubles, with jitter."""
+        """The call's result; a passing failure is tried again after a wait that doubles, with jitter.
+
+        A few times, but while Dify itself is busy as long as there is time: it would be so for any other call.
+        """
         attempt = 1
         while True:
             try:
-                result, charge = self._bounded(call)
+                return self._bounded(call)
             except JudgeError as error:
                 wait = error.retry_after if error.retry_after is not None else 2.0 ** (attempt - 1)
                 wait = min(wait, LONGEST_WAIT_SECONDS) * random.uniform(1.0, 1.3)
-                if error.reason not in TRANSIENT or attempt == TRIES or wait >= self.seconds_left():
+                worth = error.reason in TRANSIENT and (attempt < TRIES or error.reason is Reason.DIFY_BUSY)
+                if not worth or wait >= self.seconds_left():
                     raise
                 self.usage.count(retries=1)
                 self._clock.sleep(wait)
                 attempt += 1
-            else:
-                self.usage.add(charge)
-                return result
 
     def seconds_left(self) -> float:
         """What is left of the budget, never below 0."""
         return max(0.0, self._deadline - self._clock.now())
 
-    def _bounded[R](self, call: Callable[[], R]) -> R:
-        """The call's result; `timeout` when the budget ends first. Then its thread is left behind, not joined."""
-        if not self._places.acquire(timeout=self.seconds_left()) or self.seconds_left() <= 0:
-            raise JudgeError(Reason.TIMEOUT)
+    def _bounded[R](self, call: Callable[[], tuple[R, Charge]]) -> R:
+        """The call's result; one that does not come in time is asked for once more, and the first to answer counts.
 
-        def run() -> R:
-            try:
-                return call()
-            finally:
-                self._places.release()
+        Raises:
+            JudgeError: timeout when neither answers in time or the budget ends; then they are left behind, not joined.
+        """
+        running: list[Future[R]] = []
+        for wait_for_place in (self.seconds_left(), 0.0):
+            if self._acquire(wait_for_place):
+                self.usage.count(retries=len(running))
+                running.append(spawn(partial(self._call, call)))
+            if running and (answered := self._first_answer(running)):
+                return answered.result()
+        raise JudgeError(Reason.TIMEOUT)
 
+    def _acquire(self, seconds: float) -> bool:
+        """Whether there was a place within the seconds and while there is time."""
+        if not self._places.acquire(timeout=seconds):
+            return False
+        if self.seconds_left() > 0:
+            return True
+        self._places.release()
+        return False
+
+    def _call[R](self, call: Callable[[], tuple[R, Charge]]) -> R:
         try:
-            return spawn(run).result(timeout=self.seconds_left())
-        except FutureTimeout:
-            raise JudgeError(Reason.TIMEOUT) from None
+            result, charge = call()
+        finally:
+            self._clock.answered = self._clock.now()
+            self._places.release()
+        self.usage.add(charge)
+        return result
+
+    def _first_answer[R](self, running: Sequence[Future[R]]) -> Future[R] | None:
+        """Of calls that run, the first that succeeds, or the last when all fail; None when that takes too long.
+
+        The time is counted anew whenever the judge answers another call: it may work on one after the other.
+        """
+        limit = min(CALL_SECONDS, self.seconds_left() / CALL_SHARE)
+        begun = self._clock.now()
+        pending: set[Future[R]] = set(running)
+        while True:
+            heard = max(begun, self._clock.answered)
+            patience = min(heard + limit - self._clock.now(), self.seconds_left())
+            done, pending = wait(pending, timeout=max(0.0, patience), return_when=FIRST_COMPLETED)
+            for future in done:
+                if future.exception() is None or not pending:
+                    return future
+            if not done and max(begun, self._clock.answered) == heard:
+                return None
 
     def gather[R](self, calls: Sequence[Callable[[], R]]) -> list[R | EvaluationError]:
         """Runs the calls at the same time; a failing one gives its error in its place.

@@ -75,7 +75,8 @@ def app_failure(record: RowRecord, texts: Texts) -> str:
     if record.state != "failed":
         return ""
     if record.app_reason == Reason.TIMEOUT:
-        return texts.get("report.app_timeout")
+        seconds = record.app_message
+        return texts.get("report.app_too_slow", seconds=seconds) if seconds else texts.get("report.app_timeout")
     known = record.app_reason and record.app_reason in set(Reason)
     reason = Reason(record.app_reason) if known else Reason.APP_FAILED
     try:

@@ -11,21 +11,20 @@ from typing import Any
 from evaluation.diagnosis import diagnose
 from evaluation.errors import EvaluationError, Reason
 from evaluation.golden.table import Row
+from evaluation.judging.clock import Clock
 from evaluation.judging.models import Embedder, Judge
+from evaluation.judging.places import Caller, Places
 from evaluation.judging.prompts import prompt_versions
 from evaluation.judging.session import JudgeSession
 from evaluation.judging.usage import Usage
 from evaluation.metrics import METRICS
 from evaluation.metrics.documents import read_documents, score_documents
-from evaluation.runs.places import Places
 from evaluation.runs.records import RowRecord, RunSettings, fingerprint, kept_result, open_records
 from evaluation.runs.runner import Ask, Runner, shorten
 from evaluation.runs.store import RunHead, RunStore, Values
 from evaluation.runs.summary import RunReport, build_report
 from evaluation.scorecard import evaluate_answer
 
-# Judge calls at the same time over all rows.
-PARALLEL_CALLS = 16
 # A row's details in storage and reports; a single answer's may be larger.
 DETAILS_BYTES = 60_000
 _COUNTED = ("judge_calls", "embedding_calls", "retries", "prompt_characters", "prompt_tokens", "completion_tokens")
@@ -54,9 +53,17 @@ class RunRequest:
 
 
 def run(
-    request: RunRequest, values: Values, ask: Ask, judge: Judge, embedder: Embedder | None
+    request: RunRequest,
+    values: Values,
+    ask: Ask,
+    judge: Judge,
+    embedder: Embedder | None,
+    places: Caller | None = None,
 ) -> tuple[RunReport, EvaluationError | None]:
     """Goes on with the run of that name, or begins one, and reports what is there afterwards.
+
+    Args:
+        places: for the calls of the app and of the models.
 
     Returns:
         The report, finished or not, and what stopped the call before its time.
@@ -66,12 +73,21 @@ def run(
             that refuses.
     """
     store = RunStore(values, request.name)
+    places = places or Places().run()
     store.lock()
     try:
         _require_other(request, values)
         head, records = _begin(store, request)
-        scorer = _Scorer(request, store, judge, embedder)
-        runner = Runner(store, head.number, ask, scorer.score, concurrency=request.concurrency, seconds=request.seconds)
+        scorer = _Scorer(request, store, judge, embedder, places)
+        runner = Runner(
+            store,
+            head.number,
+            ask,
+            scorer.score,
+            places=places,
+            concurrency=request.concurrency,
+            seconds=request.seconds,
+        )
         error = runner.run(records).error
         finished = all(record.state in {"done", "failed"} for record in records)
         if finished:
@@ -189,14 +205,17 @@ def _scores_of(record: RowRecord) -> RowRecord:
 
 
 class _Scorer:
-    """Scores rows; all share the limit of parallel judge calls."""
+    """Scores rows; all share the run's places and the judge's clock."""
 
-    def __init__(self, request: RunRequest, store: RunStore, judge: Judge, embedder: Embedder | None) -> None:
+    def __init__(
+        self, request: RunRequest, store: RunStore, judge: Judge, embedder: Embedder | None, places: Caller
+    ) -> None:
         self._request = request
         self._store = store
         self._judge = judge
         self._embedder = embedder
-        self._places = Places(PARALLEL_CALLS)
+        self._places = places
+        self._clock = Clock()
         versions = {name: metric.version for name, metric in METRICS.items()}
         self._versions = prompt_versions(request.settings.language) | versions
 
@@ -228,7 +247,8 @@ class _Scorer:
             settings.language,
             budget=seconds,
             votes=settings.votes,
-            places=self._places.for_row(),
+            clock=self._clock,
+            places=self._places.row(record.key),
         )
         card = evaluate_answer(session, record.sample, metrics, options=settings.options)
         judged = record.metrics | {name: kept_result(result, DETAILS_BYTES) for name, result in card.results.items()}

@@ -7,10 +7,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import wait
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from evaluation.errors import TRANSIENT, EvaluationError, JudgeError, Reason, whereabouts
 from evaluation.judging.clock import Clock, spawn
+from evaluation.judging.places import Caller, Places, Turns
 from evaluation.judging.session import LONGEST_WAIT_SECONDS
 from evaluation.runs.app_events import AppAnswer
 from evaluation.runs.records import RowRecord
@@ -31,11 +33,23 @@ LOOKING_SECONDS = 0.2
 # What a finished row keeps of each chunk in memory; the whole is in the store.
 SHOWN_CHUNK_CHARACTERS = 1200
 # The same for every row: going on would only repeat it.
-_FATAL = frozenset({Reason.APP_NOT_FOUND, Reason.APP_NOT_PUBLISHED, Reason.APP_IS_SELF})
+_FATAL = frozenset(
+    {
+        Reason.APP_NOT_FOUND,
+        Reason.APP_NOT_PUBLISHED,
+        Reason.APP_IS_SELF,
+        Reason.APP_KIND_UNSUPPORTED,
+        Reason.APP_QUOTA_EXHAUSTED,
+    }
+)
 _FATAL_JUDGE = frozenset({Reason.MODEL_UNAUTHORIZED, Reason.MODEL_NOT_FOUND, Reason.MODEL_NOT_SELECTED})
 
 Ask = Callable[[RowRecord], AppAnswer]
 Score = Callable[[RowRecord, float], None]
+
+
+class _StaysOpenError(Exception):
+    """The row is left for the next call."""
 
 
 @dataclass
@@ -56,6 +70,7 @@ class Runner:
         store, number: where the rows are kept.
         ask: gives the app's answer for a row; raises EvaluationError.
         score: fills in a row's metrics within the seconds it is given; what fails is a metric that failed.
+        places: for the calls of the app.
         concurrency: rows at a time.
         seconds: the budget of the call.
     """
@@ -69,12 +84,14 @@ class Runner:
         *,
         concurrency: int,
         seconds: float,
+        places: Caller | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._store = store
         self._number = number
         self._ask = ask
         self._score = score
+        self._places = places or Places().run()
         self._concurrency = concurrency
         self._clock = clock or Clock()
         self._deadline = self._clock.now() + seconds
@@ -84,7 +101,7 @@ class Runner:
         self._outcome = RunOutcome()
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
-        self._stopped = self._left_behind = False
+        self._stopped = self._left_behind = self._busy = False
         self._writing = 0
 
     def run(self, records: Sequence[RowRecord]) -> RunOutcome:
@@ -111,6 +128,8 @@ class Runner:
         for worker in workers:
             if worker.done():
                 worker.result()
+        if self._busy:
+            self._end_with(EvaluationError(Reason.DIFY_BUSY))
         return self._outcome
 
     def _left(self) -> float:
@@ -150,34 +169,44 @@ class Runner:
             return
         had = max(0.0, self._left() - KEEPING_SECONDS)
         self._score(draft, had)
-        if fatal := _fatal(draft):
+        fatal = _fatal(draft)
+        if fatal and fatal.reason is not Reason.QUOTA_EXHAUSTED:
             raise fatal
         if draft.state == "answered":
             cut_off = {name for name, metric in draft.metrics.items() if self._was_cut_off(metric, had)}
             draft.metrics = {name: metric for name, metric in draft.metrics.items() if name not in cut_off}
             draft.state = "answered" if cut_off else "done"
         self._publish(record, draft)
+        if fatal:
+            raise fatal
 
     def _was_cut_off(self, metric: Mapping[str, Any], had: float) -> bool:
-        """Whether a metric may have failed for want of time alone; then the next call judges it."""
+        """Whether a metric may have failed for want of time or money alone; then the next call judges it."""
+        if metric["reason"] == Reason.DIFY_BUSY:
+            self._busy = True
+        if metric["reason"] in {Reason.DIFY_BUSY, Reason.QUOTA_EXHAUSTED}:
+            return True
         waiting = min(self._enough, 1.3 * LONGEST_WAIT_SECONDS)
         enough = {Reason.TIMEOUT.value: self._enough} | dict.fromkeys((reason.value for reason in TRANSIENT), waiting)
         return had < enough.get(metric["reason"], 0.0)
 
     def _answer(self, record: RowRecord, draft: RowRecord) -> bool:
         """Asks the app; False when the row ends here, failed or for want of time."""
-        started, had = self._clock.now(), self._left()
         try:
             answer = self._asked(draft)
+        except _StaysOpenError:
+            return False
         except EvaluationError as error:
             if error.reason in _FATAL:
                 raise
-            if error.reason in {Reason.TIMEOUT, Reason.APP_UNAVAILABLE} and had < self._enough:
-                return False
             said = str(error.values.get("text", ""))
             # An app whose own model stays busy has failed in its own words; Dify itself has none.
             reason = Reason.APP_FAILED if said and error.reason is Reason.APP_UNAVAILABLE else error.reason
+            if reason is Reason.TIMEOUT and self._enough < APP_SECONDS:
+                said = f"{self._enough:g}"
+            seconds = draft.app_seconds
             vars(draft).update(vars(_failed(draft, reason, said)))
+            draft.app_seconds = seconds
         else:
             draft.state, draft.app_reason, draft.app_message = "answered", "", ""
             draft.answer, draft.app_tokens = answer.text, answer.tokens
@@ -186,23 +215,54 @@ class Runner:
                 for chunk in answer.contexts.chunks
             ]
             draft.contexts_hidden = answer.contexts.hidden.value
-        draft.app_seconds = round(self._clock.now() - started, 3)
         return self._publish(record, draft) and draft.state == "answered"
 
     def _asked(self, record: RowRecord) -> AppAnswer:
-        """The app's answer. Too many calls at once and server errors are waited out."""
-        for attempt in range(1, APP_TRIES + 1):
-            seconds = max(0.0, min(self._enough, self._left()))
+        """The app's answer. Server errors are waited out a few times, a busy Dify as long as there is time.
+
+        Raises:
+            _StaysOpenError: there is none for want of time.
+            EvaluationError: there is none for another reason.
+        """
+        attempt, at_first = 0, 0.0
+        while True:
+            attempt += 1
+            turns = self._places.row(record.key, asks_app=True)
+            if not turns.acquire(timeout=max(0.0, self._left())):
+                raise _StaysOpenError
+            begun, had = self._clock.now(), self._left()
+            at_first = at_first or had
+            error: EvaluationError = JudgeError(Reason.TIMEOUT)
             try:
-                return spawn(lambda: self._ask(record)).result(timeout=seconds)
+                call = spawn(partial(self._ask_in_place, turns, record))
+                return call.result(timeout=max(0.0, min(self._enough, had)))
             except TimeoutError:
-                raise JudgeError(Reason.TIMEOUT) from None
-            except EvaluationError as error:
-                wait = 2.0**attempt * random.uniform(0.8, 1.2)
-                if error.reason is not Reason.APP_UNAVAILABLE or attempt == APP_TRIES or wait >= self._left():
-                    raise
+                pass
+            except EvaluationError as failed:
+                error = failed
+            finally:
+                record.app_seconds = round(self._clock.now() - begun, 3)
+            wait = min(2.0**attempt, LONGEST_WAIT_SECONDS) * random.uniform(0.8, 1.2)
+            worth = attempt < APP_TRIES if error.reason is Reason.APP_UNAVAILABLE else error.reason in TRANSIENT
+            if worth and wait < self._left():
                 self._clock.sleep(wait)
-        raise AssertionError("unreachable")
+            elif self._stays_open(error.reason, had if error.reason is Reason.TIMEOUT else at_first):
+                raise _StaysOpenError
+            else:
+                raise error
+
+    def _ask_in_place(self, turns: Turns, record: RowRecord) -> AppAnswer:
+        try:
+            return self._ask(record)
+        finally:
+            turns.release()
+
+    def _stays_open(self, reason: Reason, had: float) -> bool:
+        """Whether a row without an answer may get one at the next call."""
+        if reason is Reason.DIFY_BUSY:
+            self._busy = True
+            return True
+        return reason in {Reason.TIMEOUT, Reason.APP_UNAVAILABLE} and had < self._enough
 
     def _publish(self, record: RowRecord, draft: RowRecord) -> bool:
         """Keeps what a row has come to, in the store and for the report; False once the call has ended."""
@@ -270,10 +330,13 @@ def _unscored(record: RowRecord) -> RowRecord:
 
 
 def _fatal(record: RowRecord) -> EvaluationError | None:
-    """Why the judge can judge no row at all, None when it has judged this one or may judge others."""
+    """Why the judge can't go on with other rows, None when it may."""
     # Without chunks a score is 0 without asking.
     judged = [m for m in record.metrics.values() if m["score"] is not None and m["reason"] != Reason.NO_CONTEXTS]
     failed = [metric for metric in record.metrics.values() if metric["status"] == "failed"]
+    # Whatever this row still got, the next one gets less.
+    if any(metric["reason"] == Reason.QUOTA_EXHAUSTED for metric in record.metrics.values()):
+        return EvaluationError(Reason.QUOTA_EXHAUSTED)
     if judged or not failed or not all(metric["reason"] in _FATAL_JUDGE for metric in failed):
         return None
     return EvaluationError(Reason(failed[0]["reason"]), **failed[0]["reason_values"])

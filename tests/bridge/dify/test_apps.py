@@ -5,12 +5,15 @@ from typing import Any
 
 import pytest
 
+from bridge.dify import apps, places
 from bridge.dify.apps import MESSAGE_CHARACTERS, QUESTION_INPUTS, app_failure, asker, read_app
 from evaluation.errors import EvaluationError, Reason
+from evaluation.judging.places import Places
 from evaluation.runs.records import RowRecord
 
 WIRE = Path(__file__).parents[2] / "data" / "wire"
 END = {"event": "message_end", "metadata": {}}
+POOL = "QueuePool limit of size 30 overflow 10 reached, connection timed out, timeout 30.00"
 
 
 def refusal(message: str, status: int = 400) -> str:
@@ -41,6 +44,10 @@ class Chat:
 
     def inputs(self) -> list[set[str]]:
         return [set(call["inputs"]) for call in self.calls]
+
+
+def raised(text: str) -> list[dict[str, Any]]:
+    raise Exception(text)  # noqa: TRY002 - as the SDK does
 
 
 def saying(text: str = "10日です") -> Chat:
@@ -206,6 +213,132 @@ def test_an_input_that_the_table_lacks_is_named() -> None:
     assert caught.value.values["text"] == "部署 is required in input form"
 
 
+# --- a Dify that fails ---
+
+
+class Scripted(Chat):
+    """Answers the calls with what stands here for each: a text to refuse it with, or events. The last one repeats."""
+
+    def __init__(self, *replies: str | list[dict[str, Any]]) -> None:
+        super().__init__(self._next)
+        self._replies = list(replies)
+
+    def _next(self, _: dict[str, Any]) -> list[dict[str, Any]]:
+        reply = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
+        return raised(reply) if isinstance(reply, str) else reply
+
+    def queries(self) -> list[str]:
+        return [call["query"] for call in self.calls]
+
+
+BARE = refusal("Internal Server Error", 500)
+ANSWER = [{"event": "message", "answer": "10日です"}, END]
+ROW = RowRecord(1, "質問")
+
+
+@pytest.fixture(autouse=True)
+def _places_as_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "PLACES", Places())
+
+
+def test_a_text_generation_app_is_told_when_the_same_question_fails_again() -> None:
+    app = Scripted(BARE)
+    ask = asker(app, "app-2", {})
+
+    assert [reason_of(lambda: ask(ROW)) for _ in range(2)] == [Reason.APP_UNAVAILABLE, Reason.APP_KIND_UNSUPPORTED]
+    # The second call is one without a query: a chat refuses it, a workflow runs.
+    assert app.queries() == ["質問", "", "質問"]
+
+
+def test_a_chat_whose_dify_fails_at_once_is_known_by_refusing_an_empty_query() -> None:
+    app = Scripted(BARE, refusal("missing query"), BARE, BARE, ANSWER)
+    ask = asker(app, "app-2", {})
+
+    assert [reason_of(lambda: ask(ROW)) for _ in range(3)] == [Reason.DIFY_BUSY] * 3
+    assert ask(ROW).text == "10日です"
+    assert app.queries() == ["質問", "", "質問", "質問", "質問"]
+
+
+def test_a_workflow_whose_dify_failed_once_answers_without_a_query() -> None:
+    app = Scripted(BARE, ANSWER)
+
+    assert asker(app, "app-2", {})(ROW).text == "10日です"
+    assert app.inputs()[1] == set(QUESTION_INPUTS)
+
+
+def test_an_app_that_has_answered_before_is_no_text_generation_app() -> None:
+    ask = asker(Scripted(ANSWER, BARE), "app-2", {})
+
+    assert ask(ROW).text == "10日です"
+    assert [reason_of(lambda: ask(ROW)) for _ in range(3)] == [Reason.DIFY_BUSY] * 3
+
+
+def test_an_app_that_has_begun_to_answer_is_none_either() -> None:
+    def begun() -> Iterator[dict[str, Any]]:
+        yield {"event": "workflow_started"}
+        others.append(reason_of(lambda: ask(RowRecord(2, "別の質問"))))
+        yield from ANSWER
+
+    others: list[Reason] = []
+    app = Chat(lambda arguments: begun() if arguments["query"] == "質問" else raised(BARE))  # type: ignore[arg-type,return-value]
+    ask = asker(app, "app-2", {})
+
+    assert ask(ROW).text == "10日です"
+    assert others == [Reason.DIFY_BUSY]
+
+
+def test_nothing_is_concluded_while_dify_is_in_trouble_elsewhere() -> None:
+    ask = asker(Scripted(BARE), "app-2", {}, lambda: False)
+
+    assert [reason_of(lambda: ask(ROW)) for _ in range(3)] == [Reason.DIFY_BUSY] * 3
+
+
+def test_a_server_error_that_took_its_time_has_waited_for_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apps, "QUICK_SECONDS", 0.0)
+    app = Scripted(BARE, refusal("app not found"))
+    ask = asker(app, "app-2", {})
+
+    assert [reason_of(lambda: ask(ROW)) for _ in range(2)] == [Reason.DIFY_BUSY] * 2
+    assert app.queries() == ["質問"] * 2
+
+
+def test_an_app_that_answered_is_not_gone_when_dify_can_not_look_it_up() -> None:
+    ask = asker(Scripted(ANSWER, refusal("app not found")), "app-2", {})
+
+    assert ask(ROW).text == "10日です"
+    assert reason_of(lambda: ask(ROW)) is Reason.DIFY_BUSY
+
+
+def test_an_app_that_is_not_there_is_told_each_time() -> None:
+    ask = asker(Scripted(refusal("app not found")), "app-2", {})
+
+    assert [reason_of(lambda: ask(ROW)) for _ in range(2)] == [Reason.APP_NOT_FOUND] * 2
+
+
+def test_a_busy_dify_lowers_the_limit_of_calls_and_a_kind_that_can_not_be_asked_does_not() -> None:
+    for reply, limit in ((f"read app failed: {POOL}", 6), (refusal("user not found"), 3), (BARE, 3)):
+        with pytest.raises(EvaluationError):
+            asker(Scripted(reply), "app-2", {})(ROW)
+        assert places.PLACES.limit == limit
+
+
+def test_an_app_in_whose_run_dify_had_no_connection_left_has_not_failed() -> None:
+    app = Chat(lambda _: [{"event": "error", "message": f"Run failed: {POOL}", "status": 400}])
+
+    assert reason_of(lambda: asker(app, "app-2", {})(ROW)) is Reason.DIFY_BUSY
+
+
+def test_an_app_whose_model_has_no_quota_left_is_told_in_the_providers_words() -> None:
+    text = "[models] Error: API request failed with status code 402: Insufficient Balance"
+    app = Chat(lambda _: [{"event": "error", "message": text, "status": 400}])
+
+    with pytest.raises(EvaluationError) as caught:
+        asker(app, "app-2", {})(ROW)
+
+    assert caught.value.reason is Reason.APP_QUOTA_EXHAUSTED
+    assert "Insufficient Balance" in str(caught.value.values["text"])
+
+
 # --- why a call failed ---
 
 
@@ -226,6 +359,9 @@ def recorded_refusal() -> str:
         (refusal("Internal Server Error", 500), Reason.APP_UNAVAILABLE),
         (refusal("Too many requests", 429), Reason.APP_UNAVAILABLE),
         ("request failed with status code: 502 and respond with: <html>", Reason.APP_UNAVAILABLE),
+        (refusal("user not found"), Reason.DIFY_BUSY),
+        (refusal("tenant not found"), Reason.DIFY_BUSY),
+        (f"read app failed: {POOL}", Reason.DIFY_BUSY),
         ("invocation exited without response", Reason.TIMEOUT),
         (refusal("部署 is required in input form"), Reason.APP_INPUT_MISSING),
         (refusal("query is required"), Reason.APP_FAILED),

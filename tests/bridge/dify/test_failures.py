@@ -9,7 +9,9 @@ import pytest
 from bridge.dify.failures import failure, innermost, refused_parameter, retry_after
 from evaluation.errors import Reason
 
-RECORDED = json.loads((Path(__file__).parents[2] / "data/wire/judge_errors.json").read_text("utf-8"))
+DATA = Path(__file__).parents[2] / "data"
+RECORDED = json.loads((DATA / "wire/judge_errors.json").read_text("utf-8"))
+REPORTED = json.loads((DATA / "reports/26_quota_used_up/errors.json").read_text("utf-8"))
 OF_RECORDED = {
     "[status=429]": Reason.RATE_LIMITED,
     "[status=500]": Reason.MODEL_UNAVAILABLE,
@@ -83,12 +85,6 @@ RATE_LIMITED = [
             "rate_limit_exceeded",
         ),
         0.336,
-    ),
-    (
-        openai(
-            429, "You exceeded your current quota, please check your plan and billing details.", "insufficient_quota"
-        ),
-        None,
     ),
     (
         openai(
@@ -250,13 +246,164 @@ OTHERS = [
         Reason.JUDGE_REFUSED,
     ),
     (openai(400, "Invalid schema for response_format 'x'."), Reason.MODEL_ERROR),
-    (anthropic(400, "invalid_request_error", "Your credit balance is too low."), Reason.MODEL_ERROR),
+    (compatible(501, {"error": "not implemented"}), Reason.MODEL_ERROR),
+    ("[models] Connection Error, SSLError: certificate verify failed: self-signed certificate", Reason.MODEL_ERROR),
+    ("The model is unavailable in your region", Reason.MODEL_ERROR),
     ("[models] Error: 'choices'", Reason.MODEL_ERROR),
     ("", Reason.MODEL_ERROR),
     ("invocation exited without response", Reason.TIMEOUT),
     ("killed by timeout", Reason.TIMEOUT),
     ("Failed to parse response: 1 validation error for LLMResultChunk", Reason.JUDGE_UNPARSEABLE),
 ]
+
+
+USED_UP = [
+    *(compatible(status, body) for status, body in REPORTED.values()),
+    openai(429, "You exceeded your current quota, please check your plan and billing details.", "insufficient_quota"),
+    openai(400, "Billing hard limit has been reached", "invalid_request_error", "billing_hard_limit_reached"),
+    openai(429, "Your account is not active, please check your billing details on our website.", "billing_not_active"),
+    openai(
+        429,
+        "Rate limit reached for gpt-4o in organization org-a on requests per day (RPD): Limit 200, Used 200, "
+        "Requested 1. Please try again in 7m12s.",
+        "requests",
+        "rate_limit_exceeded",
+    ),
+    anthropic(
+        400,
+        "invalid_request_error",
+        "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade.",
+    ),
+    anthropic(400, "invalid_request_error", "You have reached your specified API usage limits."),
+    google(
+        429,
+        "RESOURCE_EXHAUSTED",
+        "You exceeded your current quota, please check your plan and billing details. * Quota exceeded for metric: "
+        "generativelanguage.googleapis.com/generate_content_free_tier_requests, limit: 0, model: gemini-2.5-pro",
+    ),
+    # The quota's id stands far behind the message.
+    google(
+        429,
+        "RESOURCE_EXHAUSTED",
+        "You exceeded your current quota, please check your plan and billing details. * Quota exceeded for metric: "
+        "generativelanguage.googleapis.com/generate_content_free_tier_requests, limit: 10 Please retry in 22.6s."
+        + " See the documentation." * 40
+        + " quotaId: GenerateRequestsPerDayPerProjectPerModel-FreeTier",
+    ),
+    compatible(402, {"error": {"message": "Payment Required"}}),
+    compatible(402, {"error": {"message": "This request requires more credits, or fewer max_tokens."}}),
+    compatible(402, {"error": "You have exceeded your monthly included credits for Inference Providers."}),
+    compatible(429, {"error": {"message": "Rate limit exceeded: free-models-per-day. Add 10 credits to unlock 1000"}}),
+    compatible(429, {"error": {"message": "Rate limit of 150 per 86400s exceeded for UserByModelByDay."}}),
+    compatible(429, {"message": "You are using a Trial key, which is limited to 1000 API calls / month."}),
+    compatible(429, {"error": {"message": "Your account org-a is suspended due to insufficient balance, recharge it"}}),
+    compatible(403, {"code": 30001, "message": "Sorry, your account balance is insufficient"}),
+    compatible(403, {"error": {"code": "AccountOverdueError", "message": "your account has an overdue balance."}}),
+    compatible(403, {"error": {"message": "用户额度不足, 剩余额度: ＄0.00", "code": "insufficient_user_quota"}}),
+    compatible(403, {"error": {"message": "Your team has either used all available credits or reached its limit."}}),
+    compatible(429, {"errors": [{"message": "you have used up your daily free allocation of 10,000 neurons"}]}),
+    compatible(200, {"error_code": 17, "error_msg": "Open api daily request limit reached"}),
+    compatible(429, {"error": {"code": "1304", "message": "今日调用次数限额已用尽"}}),
+    compatible(400, {"error": {"code": "1113", "message": "余额不足或无可用资源包,请充值。"}}),
+    compatible(403, {"message": "クレジット残高が不足しています"}),
+    compatible(429, {"message": "本日の利用上限に達しました"}),
+    (
+        "Failed to invoke model qwen-max, status code: 400, error code: Arrearage, message: Access denied, please make "
+        "sure your account is in good standing."
+    ),
+    (
+        "Failed to invoke model qwen-max, status code: 403, error code: AllocationQuota.FreeTierOnly, message: "
+        "The free tier of the model has been exhausted."
+    ),
+    (
+        "An error occurred (ThrottlingException) when calling the Converse operation: Too many tokens per day, please "
+        "wait before trying again."
+    ),
+    "Model provider langgenius/openai/openai quota exceeded.",
+    "Your quota for Dify Hosted Model Provider has been exhausted. Please go to Settings -> Model Provider.",
+]
+# They name days, plans, payment and quotas too, and pass in a minute.
+PASSING = [
+    openai(
+        429,
+        "Rate limit reached for gpt-3.5-turbo in organization org-a on requests per min. Limit: 3 / min. Please try "
+        "again in 20s. You can increase your rate limit by adding a payment method to your account at "
+        "https://platform.openai.com/account/billing.",
+    ),
+    google(
+        429,
+        "RESOURCE_EXHAUSTED",
+        "You exceeded your current quota, please check your plan and billing details. * Quota exceeded for metric: "
+        "generativelanguage.googleapis.com/generate_content_free_tier_requests, limit: 10, model: gemini-2.5-flash",
+    ),
+    google(
+        429,
+        "RESOURCE_EXHAUSTED",
+        "You exceeded your current quota, please check your plan and billing details. * Quota exceeded for metric: "
+        "generativelanguage.googleapis.com/generate_content_free_tier_input_token_count, limit: 250000",
+    ),
+    google(
+        429,
+        "RESOURCE_EXHAUSTED",
+        "Quota exceeded for aiplatform.googleapis.com/generate_content_requests_per_minute_per_project_per_base_model",
+    ),
+    google(429, "RESOURCE_EXHAUSTED", "Resource has been exhausted (e.g. check quota)."),
+    compatible(429, {"error": {"message": "Rate limit exceeded: free-models-per-min."}}),
+    compatible(429, {"message": "You are using a Trial key, which is limited to 40 API calls / minute."}),
+    compatible(429, {"error": {"code": "1302", "message": "您的账户已达到速率限制，请您控制请求频率"}}),
+]
+
+
+@pytest.mark.parametrize("wrap", [str, from_dify, from_plugin])
+@pytest.mark.parametrize("message", USED_UP, ids=range(len(USED_UP)))
+def test_quota_or_balance_that_is_used_up(message: str, wrap: Any) -> None:
+    assert failure(wrap(message)).reason is Reason.QUOTA_EXHAUSTED
+
+
+@pytest.mark.parametrize("wrap", [str, from_dify, from_plugin])
+@pytest.mark.parametrize("message", PASSING, ids=range(len(PASSING)))
+def test_limit_that_passes_in_a_minute_whatever_else_its_words_name(message: str, wrap: Any) -> None:
+    assert failure(wrap(message)).reason is Reason.RATE_LIMITED
+
+
+POOL = "QueuePool limit of size 30 overflow 10 reached, connection timed out, timeout 30.00"
+BUSY = [
+    from_dify("user not found"),
+    from_dify("tenant not found"),
+    from_dify("Internal Server Error", 500),
+    from_dify("Something went wrong.", 500),
+    from_dify("", 503),
+    from_dify(f"{POOL} (Background on this error at: https://sqlalche.me/e/20/3o7r)"),
+    from_plugin(POOL),
+    from_plugin("[models] Error: (psycopg2.OperationalError) FATAL: sorry, too many clients already"),
+    "invoke text-embedding model failed: " + from_dify("user not found").partition(": ")[2],
+    # The page of a gateway in front of Dify.
+    "invoke llm model failed: request failed with status code: 502 and respond with: <html>Bad Gateway</html>",
+    "invoke llm model failed: request failed with status code: 504 and respond with: <html>\n<h1>504 Gateway Time-out",
+    f"read app failed: {POOL}",
+]
+
+
+@pytest.mark.parametrize("text", BUSY, ids=range(len(BUSY)))
+def test_a_dify_without_a_free_connection_is_busy(text: str) -> None:
+    assert failure(text).reason is Reason.DIFY_BUSY
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        # A wrong key at a provider that says it so.
+        (from_plugin(compatible(401, {"error": {"message": "User not found.", "code": 401}})), "model_unauthorized"),
+        (from_plugin("[models] Error: user not found"), "model_error"),
+        (from_dify("[models] Error: user not found"), "model_error"),
+        (from_dify("user not found in directory x"), "model_error"),
+        (from_dify("Model gpt-4o credentials is not initialized.", 500), "model_unauthorized"),
+        (from_plugin(compatible(500, {"error": "Internal Server Error"})), "model_unavailable"),
+        (from_dify(compatible(500, {"error": "Internal Server Error"}), 500), "model_unavailable"),
+    ],
+)
+def test_what_only_sounds_like_a_busy_dify(text: str, reason: str) -> None:
+    assert failure(text).reason == reason
 
 
 @pytest.mark.parametrize("wrap", [str, from_dify, from_plugin])
@@ -305,16 +452,6 @@ def test_words_of_our_prompt_that_a_provider_repeats_tell_nothing() -> None:
     echo = compatible(400, {"error": {"message": "Invalid request", "input": "x" * 600 + " status code 429 quota"}})
     assert failure(from_plugin(echo)).reason is Reason.MODEL_ERROR
     assert failure(from_plugin("[models] Error: " + "x" * 600 + " status code 429")).reason is Reason.MODEL_ERROR
-
-
-@pytest.mark.parametrize(("status", "reason"), [(500, Reason.MODEL_UNAVAILABLE), (400, Reason.MODEL_ERROR)])
-def test_status_of_difys_own_api_counts_when_it_is_all_there_is(status: int, reason: Reason) -> None:
-    assert failure(from_dify("Something went wrong.", status)).reason is reason
-
-
-def test_page_of_a_gateway_in_front_of_dify_is_a_server_that_is_not_there() -> None:
-    text = "invoke llm model failed: request failed with status code: 502 and respond with: <html>Bad Gateway</html>"
-    assert failure(text).reason is Reason.MODEL_UNAVAILABLE
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from evaluation.errors import TRANSIENT, EvaluationError, JudgeError, Reason
+from evaluation.judging import session as session_module
 from evaluation.judging.clock import Clock, spawn
 from evaluation.judging.models import Charge
 from evaluation.judging.prompts import load_prompt
@@ -224,6 +225,30 @@ def test_failure_that_does_not_pass_is_told_after_the_last_try() -> None:
     assert (len(judge.calls), len(clock.slept)) == (TRIES, TRIES - 1)
 
 
+def test_a_busy_dify_is_waited_for_as_long_as_there_is_time() -> None:
+    clock = FakeClock()
+    busy = [failing(Reason.DIFY_BUSY)] * 6
+    assert ask_chunk(session(ScriptedJudge(precision__chunk=[*busy, YES]), clock=clock))
+    assert len(clock.slept) == 6
+
+    clock = FakeClock()
+    judge = ScriptedJudge(precision__chunk=failing(Reason.DIFY_BUSY))
+    assert refused(lambda: ask_chunk(session(judge, clock=clock, budget=60.0))).reason is Reason.DIFY_BUSY
+    # 1 + 2 + 4 + 8 + 16 = 31 s and a third of that for jitter; the next wait of 30 s may or may not fit.
+    assert len(judge.calls) > TRIES
+    assert clock.time < 60
+
+
+def test_calls_that_failed_together_do_not_come_again_together() -> None:
+    waits = set()
+    for _ in range(20):
+        clock = FakeClock()
+        judge = ScriptedJudge(precision__chunk=[failing(Reason.DIFY_BUSY)] * 5 + [YES])
+        assert ask_chunk(session(judge, clock=clock))
+        waits.add(round(clock.time, 1))
+    assert len(waits) > 10
+
+
 @pytest.mark.parametrize("reason", sorted(set(Reason) - TRANSIENT))
 def test_other_failures_are_not_tried_again(reason: Reason) -> None:
     clock = FakeClock()
@@ -277,16 +302,135 @@ class SlowJudge:
         return json.dumps(YES), Charge()
 
 
-def test_call_that_does_not_come_back_is_left_behind_when_the_budget_ends() -> None:
+def test_calls_that_do_not_come_back_are_left_behind_when_the_budget_ends() -> None:
     judge = SlowJudge()
     begun = time.monotonic()
     asking = JudgeSession(judge, None, "ja", budget=0.1)
     assert refused(lambda: ask_chunk(asking)).reason is Reason.TIMEOUT
     assert time.monotonic() - begun < 2
-    assert judge.running == 1
+    # The call and its one more try.
+    assert judge.running == 2
+    time.sleep(0.1)
     assert refused(lambda: ask_chunk(asking)).reason is Reason.TIMEOUT
-    assert judge.calls == 1
+    assert judge.calls == 2
     judge.gate.set()
+
+
+class StubbornJudge:
+    """Hangs in the calls of these numbers until it is let go; a call costs 7 tokens."""
+
+    name = "stubborn"
+
+    def __init__(self, *hanging: int) -> None:
+        self.gate = threading.Event()
+        self.calls = 0
+        self._hanging = hanging
+        self._lock = threading.Lock()
+
+    def complete(self, system: str, user: str) -> tuple[str, Charge]:  # noqa: ARG002
+        with self._lock:
+            self.calls += 1
+            number = self.calls
+        if number in self._hanging:
+            self.gate.wait(10)
+        return json.dumps(YES), Charge(7)
+
+
+def test_a_call_that_hangs_is_asked_once_more_long_before_the_budget_ends() -> None:
+    judge = StubbornJudge(1)
+    asking = JudgeSession(judge, None, "ja", budget=1.5)
+    begun = time.monotonic()
+    assert ask_chunk(asking)
+    # A third of what is left.
+    assert 0.4 < time.monotonic() - begun < 1.4
+    usage = asking.usage.as_dict()
+    assert (judge.calls, usage["judge_calls"], usage["retries"], usage["prompt_tokens"]) == (2, 1, 1, 7)
+    judge.gate.set()
+
+
+def test_a_call_has_45_seconds_however_much_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert session_module.CALL_SECONDS == 45
+    monkeypatch.setattr(session_module, "CALL_SECONDS", 0.1)
+    judge = StubbornJudge(1)
+    begun = time.monotonic()
+    assert ask_chunk(JudgeSession(judge, None, "ja"))
+    assert time.monotonic() - begun < 5
+    judge.gate.set()
+
+
+def test_an_answer_that_comes_while_it_is_asked_for_again_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_module, "CALL_SECONDS", 0.5)
+    judge = StubbornJudge(1, 2)
+
+    def let_first_go() -> None:
+        while judge.calls < 2:
+            time.sleep(0.005)
+        judge.gate.set()
+
+    spawn(let_first_go)
+    asking = JudgeSession(judge, None, "ja")
+    assert ask_chunk(asking)
+    # Both answer in the end, and both are paid for.
+    deadline = time.monotonic() + 5
+    while asking.usage.prompt_tokens < 14 and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert (judge.calls, asking.usage.prompt_tokens) == (2, 14)
+
+
+def test_a_second_try_that_fails_does_not_end_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_module, "CALL_SECONDS", 0.2)
+    judge = StubbornJudge(1)
+    answer = judge.complete
+
+    def complete(system: str, user: str) -> tuple[str, Charge]:
+        if judge.calls == 1:
+            judge.calls += 1
+            spawn(lambda: (time.sleep(0.05), judge.gate.set()))
+            raise JudgeError(Reason.MODEL_ERROR)
+        return answer(system, user)
+
+    judge.complete = complete  # type: ignore[method-assign]
+    assert ask_chunk(JudgeSession(judge, None, "ja"))
+
+
+def test_a_judge_that_works_on_one_call_after_the_other_is_slow_and_not_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_module, "CALL_SECONDS", 0.4)
+    calls, one_at_a_time = [], threading.Lock()
+
+    def reply(_: Any) -> dict[str, Any]:
+        calls.append(1)
+        with one_at_a_time:
+            time.sleep(0.15)
+        return YES
+
+    asking = session(ScriptedJudge(precision__chunk=reply))
+    # The last one waits for 1.2 s, but never long for a sign of life.
+    assert asking.gather([lambda: ask_chunk(asking)] * 8) == [True] * 8
+    assert len(calls) == 8
+
+
+class LateGrant:
+    """Places that grant one only after a while."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.taken = 0
+
+    def acquire(self, *, timeout: float) -> bool:  # noqa: ARG002
+        time.sleep(self.seconds)
+        self.taken += 1
+        return True
+
+    def release(self) -> None:
+        self.taken -= 1
+
+
+def test_a_place_that_is_granted_after_the_deadline_is_given_back() -> None:
+    places = LateGrant(0.05)
+    judge = ScriptedJudge(precision__chunk=YES)
+    asking = session(judge, places=places, budget=0.02)
+    assert refused(lambda: ask_chunk(asking)).reason is Reason.TIMEOUT
+    assert (places.taken, judge.calls) == (0, [])
 
 
 def test_hanging_calls_that_take_all_places_do_not_hold_up_the_others_for_ever() -> None:

@@ -11,6 +11,7 @@ from devhost.dify_side import Storage
 from evaluation.errors import EvaluationError, Reason
 from evaluation.golden.table import Row
 from evaluation.judging.models import ModelIdentity
+from evaluation.judging.places import Caller, Places
 from evaluation.judging.prompts import prompt_versions
 from evaluation.runs import run as run_module
 from evaluation.runs import runner as runner_module
@@ -76,6 +77,7 @@ class Place:
         self.values = MemoryValues()
         self.bot = bot or Bot()
         self.judge = asked_judge or judge()
+        self.places: Caller | None = None
 
     def run(self, **changes: Any) -> RunReport:
         report, error = self.run_anyhow(**changes)
@@ -83,7 +85,7 @@ class Place:
         return report
 
     def run_anyhow(self, **changes: Any) -> tuple[RunReport, EvaluationError | None]:
-        return run(request(**changes), self.values, self.bot, self.judge, None)
+        return run(request(**changes), self.values, self.bot, self.judge, None, self.places)
 
     def calls(self) -> int:
         """How many judge calls there were since the last time."""
@@ -148,8 +150,7 @@ def test_each_question_is_asked_as_often_as_wanted() -> None:
     assert [record.key for record in report.records] == ["1-1", "2-1", "1-2", "2-2", "1-3", "2-3"]
 
 
-def test_the_rows_of_a_run_share_the_limit_of_judge_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_module, "PARALLEL_CALLS", 2)
+def test_the_rows_of_a_run_share_its_places() -> None:
     running, most, lock = 0, 0, threading.Lock()
 
     def slow(_: Any) -> dict[str, Any]:
@@ -163,10 +164,12 @@ def test_the_rows_of_a_run_share_the_limit_of_judge_calls(monkeypatch: pytest.Mo
         return parts(1)
 
     place = Place(asked_judge=judge(**{"recall.parts": slow}))
+    place.places = Places().run(2)
 
     place.run(rows=table(8), settings={"metrics": ("context_recall",)}, concurrency=8)
 
     assert most == 2
+    assert place.places.in_use == 0
 
 
 # --- going on ---

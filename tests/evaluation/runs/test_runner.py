@@ -8,6 +8,8 @@ import pytest
 
 from devhost.dify_side import Storage
 from evaluation.errors import EvaluationError, JudgeError, Reason
+from evaluation.judging.clock import spawn
+from evaluation.judging.places import Caller, Places
 from evaluation.runs import runner as runner_module
 from evaluation.runs.app_events import AppAnswer
 from evaluation.runs.records import RowRecord
@@ -40,6 +42,7 @@ class Call:
         values: MemoryValues | None = None,
         concurrency: int = 1,
         seconds: float = 240.0,
+        places: Caller | None = None,
     ) -> None:
         self.records = records
         self.clock = ManualClock()
@@ -50,7 +53,7 @@ class Call:
         self.seconds: dict[int, float] = {}
         self._app = app or (lambda record: answer(f"回答{record.row}"))
         self._judge = judge or (lambda _: JUDGED)
-        self._settings = {"concurrency": concurrency, "seconds": seconds}
+        self._settings = {"concurrency": concurrency, "seconds": seconds, "places": places}
 
     def run(self) -> RunOutcome:
         return Runner(
@@ -400,6 +403,121 @@ def test_a_dify_that_stays_busy_fails_the_row_after_five_tries() -> None:
     assert outcome.error is None
 
 
+def test_a_dify_without_connections_is_waited_for_as_long_as_there_is_time() -> None:
+    busy = iter([Reason.DIFY_BUSY] * 6)
+
+    def app(_: RowRecord) -> AppAnswer:
+        if reason := next(busy, None):
+            raise EvaluationError(reason)
+        return answer()
+
+    call = Call(rows(2), app=app)
+
+    outcome = call.run()
+
+    assert call.asked == [1] * 7 + [2]
+    assert call.states() == ["done", "done"]
+    assert outcome.error is None
+    # 2, 4, 8, 16, 30, 30 s, with jitter of a fifth.
+    assert call.clock.slept == pytest.approx([2, 4, 8, 16, 30, 30], rel=0.2)
+
+
+@pytest.mark.parametrize("seconds", [60, 240])
+def test_a_row_for_which_dify_stays_busy_stays_open_and_the_run_says_why(seconds: float) -> None:
+    def app(record: RowRecord) -> AppAnswer:
+        if record.row == 2:
+            raise EvaluationError(Reason.DIFY_BUSY)
+        return answer()
+
+    call = Call(rows(2), app=app, seconds=seconds)
+
+    outcome = call.run()
+
+    assert (call.states(), call.kept()) == (["done", "open"], ["done", None])
+    assert reason_of(outcome) is Reason.DIFY_BUSY
+
+
+def test_what_a_busy_dify_left_unjudged_is_judged_by_the_next_call() -> None:
+    metrics = {"faithfulness": metric(0.5), "context_recall": failed_metric("dify_busy")}
+    call = Call(rows(1), judge=lambda _: metrics)
+
+    outcome = call.run()
+
+    assert call.states() == call.kept() == ["answered"]
+    assert list(call.records[0].metrics) == ["faithfulness"]
+    assert reason_of(outcome) is Reason.DIFY_BUSY
+
+
+@pytest.mark.parametrize("judged", [{}, {"faithfulness": metric(0.5)}])
+@pytest.mark.parametrize("status", ["failed", "partial"])
+def test_a_judge_without_quota_ends_the_run_and_what_it_still_gave_is_kept(judged: dict[str, Any], status: str) -> None:
+    cut_off = metric(0.5 if status == "partial" else None, status, "quota_exhausted")
+    call = Call(rows(5), judge=lambda _: {**judged, "context_precision": cut_off})
+
+    outcome = call.run()
+
+    assert reason_of(outcome) is Reason.QUOTA_EXHAUSTED
+    assert call.asked == call.scored == [1]
+    assert call.states() == ["answered", *["open"] * 4]
+    assert call.records[0].metrics == judged
+
+
+def test_an_app_whose_model_has_no_quota_left_ends_the_run() -> None:
+    call = Call(rows(5), app=fails(Reason.APP_QUOTA_EXHAUSTED, text="Insufficient Balance"))
+
+    outcome = call.run()
+
+    assert reason_of(outcome) is Reason.APP_QUOTA_EXHAUSTED
+    assert call.asked == [1]
+    assert call.states() == ["open"] * 5
+
+
+def test_a_row_waits_for_its_place_without_losing_the_apps_time() -> None:
+    places = Places().run(1)
+    turns = places.row("another")
+    assert turns.acquire(timeout=0.0)
+    call = Call(rows(1), places=places, seconds=40)
+    running = spawn(call.run)
+    assert eventually(lambda: bool(places.places._waiting))
+    # More than half of the call.
+    call.clock.pass_by(25)
+    turns.release()
+
+    assert running.result(5).error is None
+    assert call.states() == ["done"]
+    assert call.records[0].app_seconds == 0.0
+    assert places.in_use == 0
+
+
+def test_a_row_that_gets_no_place_in_time_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner_module, "SPARE_SECONDS", 0.0)
+    places = Places().run(1)
+    assert places.row("another").acquire(timeout=0.0)
+    call = Call(rows(2), places=places, seconds=0.1)
+
+    outcome = call.run()
+
+    assert (call.asked, call.states(), outcome.error) == ([], ["open"] * 2, None)
+
+
+def test_an_app_that_is_left_behind_keeps_its_place_until_it_ends(gate: threading.Event) -> None:
+    places = Places().run()
+
+    def app(_: RowRecord) -> AppAnswer:
+        gate.wait(5)
+        return answer()
+
+    call = Call(rows(1), app=app, places=places)
+    running = spawn(call.run)
+    assert eventually(lambda: places.apps == 1)
+    call.clock.pass_by(300)
+    running.result(5)
+
+    assert (places.apps, places.in_use) == (1, 1)
+    gate.set()
+    assert eventually(lambda: places.in_use == 0)
+
+
 def test_an_app_whose_own_model_stays_busy_has_failed_in_its_own_words() -> None:
     call = Call(rows(1), app=fails(Reason.APP_UNAVAILABLE, text="Rate Limit Error"))
 
@@ -467,6 +585,8 @@ def test_an_app_that_had_enough_time_has_failed_and_one_cut_off_by_the_end_is_as
 
     assert call.states() == ["done", "done", "done", state]
     assert call.records[3].app_reason == ("timeout" if state == "failed" else "")
+    # Only where more would be had by raising the time limit.
+    assert call.records[3].app_message == ("30" if seconds == 60 and state == "failed" else "")
 
 
 # --- the unexpected ---
