@@ -5,6 +5,7 @@ import random
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -16,6 +17,7 @@ from evaluation.judging.replies import Item, Reply, Shape, read_reply
 from evaluation.judging.usage import Usage
 from evaluation.judging.windows import WINDOW_CHARACTERS, split_windows
 from evaluation.languages import Language
+from evaluation.reasoning import spoken
 from evaluation.texts import Texts, is_refusal, load_texts
 
 PARALLEL_CALLS = 8
@@ -24,6 +26,8 @@ TRIES = 4
 CALL_SECONDS, CALL_SHARE = 45.0, 3
 # A provider may ask for a longer wait than a chat can bear; a later try would come too late anyway.
 LONGEST_WAIT_SECONDS = 30.0
+# An empty reply takes a token or two; one that took more was spent on thoughts, which the provider keeps to itself.
+FEWEST_THINKING_TOKENS = 16
 # How much of a wrong reply is shown to the judge when it is asked again.
 SHOWN_CHARACTERS = 300
 EMBEDDING_BATCH = 50
@@ -94,7 +98,8 @@ class JudgeSession:
         its elements have ids: then the caller asks for the missing ones alone.
 
         Raises:
-            EvaluationError: judge_unparseable or judge_refused after the second try, or why the call failed.
+            EvaluationError: judge_unparseable, judge_refused or judge_spent_on_thinking after the second try, or why
+                the call failed.
         """
         return self.ask_for(prompt, data, (shape,))[0]
 
@@ -103,21 +108,21 @@ class JudgeSession:
         loaded = load_prompt(prompt, self.language)
         self.prompts_used[prompt] = loaded.version
         message = user_message(data)
-        text = self._complete(loaded.system, message)
-        first = _read_all(text.replace(loaded.form, ""), shapes)
+        said = self._complete(loaded.system, message)
+        first = _read_all(said.text.replace(loaded.form, ""), shapes)
         if first and not any(_must_be_whole(reply, shape) for reply, shape in zip(first, shapes, strict=True)):
             return first
         note = self.texts.get("ask_again.cut" if first else "ask_again.shape")
-        shown = json.dumps(text[:SHOWN_CHARACTERS], ensure_ascii=False)
+        shown = json.dumps(said.text[:SHOWN_CHARACTERS], ensure_ascii=False)
         second: list[Reply[Any]] = []
         try:
-            text = self._complete(loaded.system, f"{message}\n\n{note} {shown}")
-            second = _read_all(text.replace(loaded.form, ""), shapes)
+            said = self._complete(loaded.system, f"{message}\n\n{note} {shown}")
+            second = _read_all(said.text.replace(loaded.form, ""), shapes)
         except EvaluationError:
             if not first:
                 raise
         if not first and not second:
-            raise JudgeError(Reason.JUDGE_REFUSED if is_refusal(text) else Reason.JUDGE_UNPARSEABLE)
+            raise JudgeError(said.why_no_reply)
         if not second or (any(reply.cut for reply in second) and _length(second) < _length(first)):
             return first
         return second
@@ -162,9 +167,14 @@ class JudgeSession:
             vectors += outcome
         return vectors
 
-    def _complete(self, system: str, user: str) -> str:
+    def _complete(self, system: str, user: str) -> "_Said":
         self.usage.count(judge_calls=1, prompt_characters=len(system) + len(user))
-        return self._with_retries(lambda: self.judge.complete(system, user))
+
+        def call() -> tuple[_Said, Charge]:
+            text, charge = self.judge.complete(system, user)
+            return _Said(text, charge.completion_tokens), charge
+
+        return self._with_retries(call)
 
     def _with_retries[R](self, call: Callable[[], tuple[R, Charge]]) -> R:
         """The call's result; a passing failure is tried again after a wait that doubles, with jitter.
@@ -271,6 +281,24 @@ class JudgeSession:
             windows = split_windows(pieces, max(1, -(-longest // 2)))
             outcomes = self.gather([partial(call, window) for window in windows])
         return outcomes
+
+
+@dataclass(frozen=True)
+class _Said:
+    """What a judge said, and how many tokens it took to say it, 0 where that is not known."""
+
+    text: str
+    tokens: int = 0
+
+    @property
+    def why_no_reply(self) -> Reason:
+        """Why it holds no reply of the right shape."""
+        found = spoken(self.text, "json")
+        if is_refusal(found.text):
+            return Reason.JUDGE_REFUSED
+        silent = not self.text.strip() and self.tokens >= FEWEST_THINKING_TOKENS
+        spent = silent or found.unfinished or found.only_thought
+        return Reason.JUDGE_SPENT_ON_THINKING if spent else Reason.JUDGE_UNPARSEABLE
 
 
 def _read_all(text: str, shapes: Sequence[Shape[Any]]) -> list[Reply[Any]]:

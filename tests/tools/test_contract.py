@@ -9,7 +9,7 @@ import pytest
 
 from devhost.daemon import PluginProcess
 from devhost.dify_side import DifySide, ModelServer, ReverseCall, ReverseCallError, Storage
-from evaluation.errors import Reason
+from evaluation.errors import UNSEEN, Reason
 from tests.model_server import Failure, HttpError, ScriptedModelServer
 from tests.tools.conftest import Run
 from tests.tools.support import (
@@ -100,6 +100,7 @@ PATHS = [
     Path(METRICS, "failed", Reason.NO_QUESTION, changes={"question": ""}),
     Path(LOOKUP, "failed", Reason.NO_QUESTION, changes={"question": "", "golden": TABLE}),
     Path(WITH_ANSWER, "not_applicable", Reason.NO_ANSWER, changes={"answer": None}),
+    Path(WITH_ANSWER, "not_applicable", Reason.ONLY_THOUGHTS, changes={"answer": "<think>10日か20日か"}),
     Path(WITH_REFERENCE, "not_applicable", Reason.NO_REFERENCE, changes={"reference": ""}),
     Path(LOOKUP, "not_applicable", Reason.NO_REFERENCE, changes={"golden": "質問\t参照\n{question}\t\n他\t答え\n"}),
     Path(WITH_CONTEXTS, "scored", Reason.NO_CONTEXTS, changes={"contexts": []}),
@@ -119,6 +120,7 @@ PATHS = [
     Path((*METRICS, *SETTINGS), "failed", Reason.MODEL_NOT_SELECTED, changes={"model": None}),
     Path(METRICS, "failed", Reason.JUDGE_UNPARSEABLE, every_prompt("よく分かりませんでした。")),
     Path(METRICS, "failed", Reason.JUDGE_REFUSED, every_prompt("申し訳ありませんが、お答えできません。")),
+    Path(METRICS, "failed", Reason.JUDGE_SPENT_ON_THINKING, every_prompt("<think>10日か20日か")),
     Path(("faithfulness",), "partial", Reason.VERDICTS_MISSING, on("faithfulness.verdicts", verdicts({1: 1}))),
     Path(METRICS, "failed", Reason.RATE_LIMITED, every_prompt(HttpError(429, rate_limited()))),
     Path(METRICS, "failed", Reason.CONTEXT_TOO_LONG, every_prompt(TOO_LONG)),
@@ -143,6 +145,7 @@ PATHS = [
 ELSEWHERE = {Reason.NO_APP, Reason.STORAGE_FAILED, Reason.TIMEOUT, Reason.INTERNAL_ERROR}
 # Those that only evaluate_app gives.
 OF_APPS = {reason for reason in Reason if reason.startswith(("app_", "run_", "file_"))} | {
+    *UNSEEN,
     Reason.TOO_MANY_ROWS,
     Reason.STORAGE_FULL,
 }

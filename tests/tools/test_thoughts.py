@@ -29,10 +29,23 @@ def test_a_draft_in_a_judges_thoughts_is_passed_over(name: str, run: Run, judge:
 def test_a_judge_cut_in_its_thoughts_has_given_no_verdict(name: str, run: Run, judge: ScriptedModelServer) -> None:
     judge.on("faithfulness.verdicts", REPLIES[name])
     output = run("faithfulness")
-    assert output.variables["status"] == "failed"
-    assert output.variables["score"] is None
+    assert (*outcome(output), output.variables["score"]) == ("failed", "judge_spent_on_thinking", None)
     # Asked again: one call for the statements, two for the verdicts.
     assert len(judge.judge_calls) == 3
+
+
+@pytest.mark.parametrize(
+    ("spoken", "words"), [("ja", "Max Tokens（最大トークン数）"), ("en", "Max Tokens"), ("zh", "最大标记")]
+)
+def test_a_judge_that_keeps_its_thoughts_and_says_nothing_is_told_with_what_to_raise(
+    spoken: str, words: str, run: Run, judge: ScriptedModelServer
+) -> None:
+    # As providers do it that give the reasoning apart: an empty content, all tokens used.
+    judge.usage = {"prompt_tokens": 100, "completion_tokens": 512, "total_tokens": 612}
+    judge.on("precision.chunk", "")
+    output = run("context_precision", spoken)
+    assert outcome(output) == ("failed", "judge_spent_on_thinking")
+    assert words in output.variables["summary"]
 
 
 FOLDED = (

@@ -95,7 +95,7 @@ def test_reply_that_stays_unreadable_is_told_as_such_after_two_calls() -> None:
     assert len(judge.calls) == 2
 
 
-@pytest.mark.parametrize("text", ["", "   ", "<think>so it is", '{"type": "object", "properties": {"verdict": {}}}'])
+@pytest.mark.parametrize("text", ["", "   ", '{"type": "object", "properties": {"verdict": {}}}'])
 def test_empty_and_shapeless_replies_are_unparseable(text: str) -> None:
     assert refused(lambda: ask_chunk(session(ScriptedJudge(precision__chunk=text)))).reason is Reason.JUDGE_UNPARSEABLE
 
@@ -111,6 +111,24 @@ def test_empty_and_shapeless_replies_are_unparseable(text: str) -> None:
 )
 def test_refusal_is_told_as_such(text: str) -> None:
     assert refused(lambda: ask_chunk(session(ScriptedJudge(precision__chunk=text)))).reason is Reason.JUDGE_REFUSED
+
+
+@pytest.mark.parametrize("text", ["<think>so it is", "[THINK]I can't help with that, but", "so it is</think>"])
+def test_a_judge_that_only_thinks_has_spent_its_limit_on_that(text: str) -> None:
+    judge = ScriptedJudge(precision__chunk=text)
+    assert refused(lambda: ask_chunk(session(judge))).reason is Reason.JUDGE_SPENT_ON_THINKING
+    assert len(judge.calls) == 2
+
+
+@pytest.mark.parametrize(
+    ("tokens", "reason"), [(0, "judge_unparseable"), (2, "judge_unparseable"), (4096, "judge_spent_on_thinking")]
+)
+def test_an_empty_reply_that_took_many_tokens_was_spent_on_thinking(tokens: int, reason: str) -> None:
+    class Silent(ScriptedJudge):
+        def complete(self, system: str, user: str) -> tuple[str, Charge]:
+            return super().complete(system, user)[0], Charge(10, tokens)
+
+    assert refused(lambda: ask_chunk(session(Silent(precision__chunk="")))).reason == reason
 
 
 def test_refusal_that_still_gives_a_verdict_counts_by_its_verdict() -> None:
