@@ -63,7 +63,7 @@ class KnowledgeBase:
         if max_chunk_length < 1:
             raise ValueError(f"max_chunk_length is {max_chunk_length}, expected 1 or more")
         self.name = name or folder.name
-        self.id = _stable_id("dataset", self.name)
+        self.id = stable_id("dataset", self.name)
         self.segments = [
             Segment(path.relative_to(folder).as_posix(), position, content)
             for path in sorted(folder.rglob("*"))
@@ -100,10 +100,10 @@ class KnowledgeBase:
                 "_source": "knowledge",
                 "dataset_id": self.id,
                 "dataset_name": self.name,
-                "document_id": _stable_id(self.id, segment.document),
+                "document_id": stable_id(self.id, segment.document),
                 "document_name": segment.document,
                 "data_source_type": "upload_file",
-                "segment_id": _stable_id(self.id, segment.document, str(segment.position)),
+                "segment_id": stable_id(self.id, segment.document, str(segment.position)),
                 "retriever_from": "workflow",
                 "score": score,
                 "child_chunks": [],
@@ -171,7 +171,8 @@ def _unit(vectors: Sequence[Sequence[float]]) -> np.ndarray:
     return np.asarray(matrix / np.where(lengths == 0, 1.0, lengths))
 
 
-def _stable_id(*parts: str) -> str:
+def stable_id(*parts: str) -> str:
+    """An id that two runs over the same folder share."""
     return str(uuid.uuid5(ID_NAMESPACE, "\n".join(parts)))
 
 

@@ -73,6 +73,11 @@ class Reason(StrEnum):
     TABLE_TOO_LARGE = "table_too_large"
     TABLE_EMPTY = "table_empty"
     KEPT_BY_NEWER = "kept_by_newer_plugin"
+    KNOWLEDGE_ADDRESS = "knowledge_address"
+    KNOWLEDGE_UNAUTHORIZED = "knowledge_unauthorized"
+    KNOWLEDGE_NOT_FOUND = "knowledge_not_found"
+    KNOWLEDGE_UNAVAILABLE = "knowledge_unavailable"
+    KNOWLEDGE_FAILED = "knowledge_failed"
 
 
 # Nobody can see what was retrieved, or whether anything was.

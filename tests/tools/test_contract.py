@@ -149,9 +149,13 @@ OF_APPS = {reason for reason in Reason if reason.startswith(("app_", "run_", "fi
     Reason.TOO_MANY_ROWS,
     Reason.STORAGE_FULL,
 }
-# Those of tables that are kept: tests/tools/test_question_table.py.
+# Those of tables that are kept and of drafts for them: tests/tools/test_question_table.py, test_draft_golden.py.
 OF_TABLES = {
-    *(reason for reason in Reason if reason.startswith("table_") and reason is not Reason.TABLE_UNREADABLE),
+    *(
+        reason
+        for reason in Reason
+        if reason.startswith(("table_", "knowledge_")) and reason is not Reason.TABLE_UNREADABLE
+    ),
     *(Reason.NO_TABLE_NAME, Reason.KEPT_BY_NEWER),
 }
 

@@ -187,6 +187,7 @@ VALUES = {
     "limit": 100000,
     "table": "経費",
     "known": "休暇、旅費",
+    "knowledge": "規程",
     "version": 4,
     "first": 2,
     "last": 4,
