@@ -19,6 +19,7 @@ from evaluation.judging.places import MOST_CALLS
 from evaluation.report.block import failure_line
 from evaluation.report.kept_table import used_text
 from evaluation.report.markdown import reason_sentence
+from evaluation.report.tables import table_remarks
 from evaluation.result import Status, bounded, status_of
 from evaluation.runs.records import RunSettings
 from evaluation.runs.run import RunRequest, run
@@ -132,7 +133,7 @@ def first_rows(questions: Questions, parameters: Mapping[str, Any]) -> Questions
     for row in rows:
         check_length(row)
     drafts = tuple(row for row in rows if questions.is_draft(row))
-    return replace(questions, table=Table(rows, questions.table.unreadable), drafts=drafts)
+    return replace(questions, table=replace(questions.table, rows=rows), drafts=drafts)
 
 
 def _output(report: RunReport, questions: Questions, texts: Texts, error: EvaluationError | None) -> Output:
@@ -142,8 +143,7 @@ def _output(report: RunReport, questions: Questions, texts: Texts, error: Evalua
     text, summary = run_text(report, texts), run_line(report, texts)
     files, left_out = _files(report, texts) if report.done else ([], [])
     remarks = [reason_sentence(error.reason, error.values, texts)] if error else []
-    if questions.table.unreadable:
-        remarks.append(texts.get("lookup.rows_unreadable", count=questions.table.unreadable))
+    remarks += table_remarks(questions.table, texts)
     remarks += [texts.get("report.file_left_out", ending=ending) for ending in left_out]
     for remark in remarks:
         summary = texts.aside(summary, remark)

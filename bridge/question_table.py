@@ -24,6 +24,7 @@ from evaluation.languages import choose_language
 from evaluation.report.escape import unescape
 from evaluation.report.kept_table import conflict_text, duplicates_remarks, rows_text, tables_text, title
 from evaluation.report.markdown import reason_sentence
+from evaluation.report.tables import table_remarks
 from evaluation.result import bounded, status_of
 from evaluation.sample import read_text
 from evaluation.settings import read_choice, read_number
@@ -103,8 +104,7 @@ class QuestionTableTool(EvaluatorTool):
         line = title(table, texts, "saved" if saved else "unchanged")
         remarks = [texts.get("kept.added", count=added)] if append and saved else []
         remarks += duplicates_remarks(duplicates, texts)
-        if given.unreadable:
-            remarks.append(texts.get("lookup.rows_unreadable", count=given.unreadable))
+        remarks += table_remarks(given, texts)
         said = {"added": added, "already_there": list(duplicates.same), "other_reference": list(duplicates.differing)}
         return _output(table, line, texts, remarks=remarks, saved=saved, details=said if append else {})
 

@@ -1,6 +1,7 @@
 """The question table of a call: pasted, in files, or kept under a name."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from dify_plugin.file.file import File
@@ -11,7 +12,8 @@ from evaluation.errors import EvaluationError, Reason
 from evaluation.golden.files import MAX_FILE_BYTES, read_table_file
 from evaluation.golden.kept import KeptTables
 from evaluation.golden.questions import Questions, kept_questions, pasted_questions
-from evaluation.golden.table import MAX_TABLE_CHARACTERS, Row, Table, read_table
+from evaluation.golden.pasted import MAX_TABLE_CHARACTERS
+from evaluation.golden.table import Row, Table, joined_table, read_table
 from evaluation.languages import Language, choose_language
 from evaluation.sample import MAX_TEXT_CHARACTERS, read_text
 from evaluation.storage.values import Values
@@ -43,13 +45,15 @@ def read_given(parameters: Mapping[str, Any]) -> Table | None:
     """
     value = parameters.get("golden_file")
     files = [file for file in (value if isinstance(value, list) else [value]) if isinstance(file, File)]
-    tables = [read_table_file(file.filename or "file", fetch(file, MAX_FILE_BYTES)) for file in files]
+    tables = [(name, read_table_file(name, fetch(file, MAX_FILE_BYTES))) for name, file in _named(files)]
     pasted = read_text(parameters.get("golden"), "golden", MAX_TABLE_CHARACTERS, strip=False)
     if pasted.strip():
-        tables.insert(0, read_table(pasted))
-    if not tables:
-        return None
-    return Table(tuple(row for table in tables for row in table.rows), sum(table.unreadable for table in tables))
+        tables.insert(0, ("", read_table(pasted)))
+    return joined_table(tables) if tables else None
+
+
+def _named(files: Iterable[File]) -> list[tuple[str, File]]:
+    return [(file.filename or "file", file) for file in files]
 
 
 def check_length(row: Row) -> None:
@@ -83,4 +87,5 @@ def table_details(questions: Questions) -> dict[str, Any]:
         "drafts_left_out": questions.drafts_left,
         "off_left_out": questions.off_left,
         "unused_name": questions.unused_name,
+        "notes": [asdict(note) for note in questions.table.notes],
     }

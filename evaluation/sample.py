@@ -266,7 +266,7 @@ def _parse_list(text: str) -> object | None:
     stripped = text.strip()
     if not re.match(r"\[\s*[\[{\"'\]N]|\{\s*[\"']", stripped):
         return None
-    for candidate in (stripped, _repr_as_json(stripped)):
+    for candidate in (stripped, repr_as_json(stripped)):
         try:
             value = json.loads(candidate)
         except (ValueError, RecursionError):
@@ -286,7 +286,7 @@ def _holds_texts(value: object) -> bool:
     return value is None or isinstance(value, str)
 
 
-def _repr_as_json(text: str) -> str:
+def repr_as_json(text: str) -> str:
     """The repr of a list of dicts as JSON: string literals, None, True and False are what differs between the two."""
     return re.sub(
         r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\b(?:None|True|False|nan|inf)\b|[()]",

@@ -35,11 +35,15 @@ class Texts:
         return sentence + self.get("aside", remark=remark)
 
     def reason(self, reason: Reason, values: Mapping[str, Any]) -> str:
-        """The sentence for a reason code, with the parameter's label where it names a field; "" for no reason."""
+        """The sentence for a reason code, with the parameter's label where it names a field; "" for no reason.
+
+        A value `why` names a closer sentence, under the section of the reason.
+        """
         if reason is Reason.NONE:
             return ""
         field = {"field": self._field(str(values["field"]))} if "field" in values else {}
-        return self.get(f"reasons.{reason.value}", **{**values, **field})
+        name = f"{reason.value}.{values['why']}" if "why" in values else f"reasons.{reason.value}"
+        return self.get(name, **{**values, **field})
 
     def _field(self, name: str) -> str:
         metric = name.removesuffix("_threshold")

@@ -8,7 +8,9 @@ from datetime import datetime, time
 from pathlib import PurePath
 
 from evaluation.errors import EvaluationError, Reason
-from evaluation.golden.table import Table, header_kind, read_table, table_of
+from evaluation.golden.grid import Grid, Record
+from evaluation.golden.headers import header_kind
+from evaluation.golden.table import Table, read_table, table_of
 
 MAX_FILE_BYTES = 10_000_000
 # Excel's .xlsx is a zip archive.
@@ -41,7 +43,7 @@ def read_table_file(name: str, data: bytes) -> Table:
             Reason.FILE_TOO_LARGE, file=PurePath(name).name, size=len(data) / 1e6, limit=MAX_FILE_BYTES / 1e6
         )
     if data.startswith(_ZIP):
-        return table_of(_spreadsheet(data))
+        return table_of(Grid([Record(n, r) for n, r in enumerate(_spreadsheet(data), 1)]))
     return read_table(decode(data))
 
 

@@ -1,7 +1,7 @@
 """The questions that a call works with: of a pasted table, or of one that is kept under a name."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evaluation.errors import EvaluationError, Reason
 from evaluation.golden.kept import KeptTable
@@ -41,7 +41,8 @@ def pasted_questions(table: Table, *, drafts: bool = False, unused_name: str = "
         EvaluationError: table_empty when its states leave no row.
     """
     kept = rows_of(table)
-    return _questions(kept, "", None, table.unreadable, drafts=drafts, unused_name=unused_name)
+    questions = _questions(kept, "", None, drafts=drafts, unused_name=unused_name)
+    return replace(questions, table=replace(table, rows=questions.table.rows))
 
 
 def kept_questions(table: KeptTable, *, drafts: bool = False) -> Questions:
@@ -50,11 +51,11 @@ def kept_questions(table: KeptTable, *, drafts: bool = False) -> Questions:
     Raises:
         EvaluationError: table_empty when it has no row to use.
     """
-    return _questions(table.rows, table.head.name, table.version.number, 0, drafts=drafts)
+    return _questions(table.rows, table.head.name, table.version.number, drafts=drafts)
 
 
 def _questions(
-    rows: Iterable[KeptRow], name: str, version: int | None, unreadable: int, *, drafts: bool, unused_name: str = ""
+    rows: Iterable[KeptRow], name: str, version: int | None, *, drafts: bool, unused_name: str = ""
 ) -> Questions:
     rows = tuple(rows)
     counts = counted(rows)
@@ -62,7 +63,7 @@ def _questions(
     if not used:
         raise EvaluationError(Reason.TABLE_EMPTY, table=name, draft=counts["draft"], off=counts["off"])
     return Questions(
-        Table(tuple(kept.row for kept in used), unreadable),
+        Table(tuple(kept.row for kept in used)),
         name,
         version,
         drafts=tuple(kept.row for kept in used if kept.state == "draft"),

@@ -1,26 +1,18 @@
-"""Question lists with references, read from whatever people paste."""
+"""Question lists with references, read from whatever people have."""
 
-import csv
-import io
-import json
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from evaluation.errors import EvaluationError, Reason
-from evaluation.folding import fold
+from evaluation.golden.cells import cleaned, inner_text, is_nothing, reference_beside
+from evaluation.golden.grid import Grid, Note, Record
+from evaluation.golden.layout import Layout, layouts_of
+from evaluation.golden.pasted import grid_of
 
-MAX_TABLE_CHARACTERS = 5_000_000
-_DELIMITERS = "\t,;，"
-# The line under the header of a Markdown table.
-_RULE = r"\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?"
-
-csv.field_size_limit(MAX_TABLE_CHARACTERS)
+# A remark under a table, alone in its row.
+_FOOTNOTE = r"※.*|[(（\[【]?(注|備考|note)[\s\d:：)）\]】].*"
 
 
 @dataclass(frozen=True)
@@ -43,10 +35,16 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """The rows that have a question, in order; `unreadable` counts those that have something else but none."""
+    """The rows that have a question, in order.
+
+    Attributes:
+        unreadable: how many rows have something else but no question that could be asked.
+        notes: what users are told of how the table was read.
+    """
 
     rows: tuple[Row, ...]
     unreadable: int = 0
+    notes: tuple[Note, ...] = ()
 
     @property
     def without_reference(self) -> int:
@@ -56,168 +54,160 @@ class Table:
 def read_table(text: str) -> Table:
     """The table in a text: pasted from a spreadsheet, CSV, TSV, a Markdown table, JSON or JSON lines.
 
-    Column names are recognised in Japanese, English and Chinese (headers.toml); without any the first column
+    Raises:
+        EvaluationError: no_table, or table_unreadable as `table_of` says.
+    """
+    return table_of(grid_of(text))
+
+
+def joined_table(tables: Sequence[tuple[str, Table]]) -> Table:
+    """The tables of several files one after the other, with the files' names, which their notes name then."""
+    if len(tables) == 1:
+        return tables[0][1]
+    return Table(
+        tuple(row for _, table in tables for row in table.rows),
+        sum(table.unreadable for _, table in tables),
+        tuple(replace(note, file=name) for name, table in tables for note in table.notes),
+    )
+
+
+def table_of(grid: Grid) -> Table:
+    """The table in a grid.
+
+    The columns are told by their names (headers.toml), which may stand below a title; without any the first column
     holds the questions and the second the references.
 
     Raises:
-        EvaluationError: no_table, or table_unreadable when it has neither a second column nor a header.
+        EvaluationError: table_unreadable when it has neither a second column nor a row of names, no row with a
+            question, or when its columns can't be told apart.
     """
-    # Tabs at the ends are empty cells.
-    plain = text.replace("\r\n", "\n").replace("\r", "\n").strip("\ufeff\n ")
-    if not plain.strip():
-        raise EvaluationError(Reason.NO_TABLE)
-    records = _json_records(plain) if re.match(r"\[\s*[\[{\"\]]|\{\s*[\"}]", plain) else _lines(plain)
-    return table_of(records)
-
-
-def table_of(records: Sequence[Sequence[str]]) -> Table:
-    """The table whose records are the rows' cells, with or without a header.
-
-    Raises:
-        EvaluationError: table_unreadable when no record has a second cell and no header names the questions, or when
-            the header names the references but no questions.
-    """
-    records = [record for record in records if any(cell.strip() for cell in record)]
-    if not records:
+    layouts = layouts_of(grid)
+    reading = _Reading(grid)
+    for layout in layouts:
+        for record in layout.body:
+            reading.add(record, layout)
+    if not reading.rows:
         raise EvaluationError(Reason.TABLE_UNREADABLE)
-    header = [header_kind(cell) for cell in records[0]]
-    if "question" in header:
-        names, body = [cell.strip() for cell in records[0]], records[1:]
-        columns = {kind: _best_column(names, kind) for kind in ("question", "reference", "documents", "category")}
-    else:
-        names, body = [str(number) for number in range(1, _usual_width(records) + 1)], records
-        first = int(len(names) > 2 and _are_numbered(records))
-        columns = {"question": first, "reference": first + 1, "documents": None, "category": None}
-        # One letter may well be an answer.
-        names_references = any(kind == "reference" and len(records[0][i].strip()) > 1 for i, kind in enumerate(header))
-        if len(names) < 2 or names_references:
-            raise EvaluationError(Reason.TABLE_UNREADABLE)
-    rows, unreadable = [], 0
-    for record in body:
-        cells = _fitted([cell.strip() for cell in record], len(names))
-        found = {kind: "" if column is None else cells[column] for kind, column in columns.items()}
-        if not found["question"]:
-            unreadable += 1
-            continue
-        others = {name: cells[i] for i, name in enumerate(names) if i not in columns.values() and name}
-        rows.append(Row(**found, others=others))
-    if not rows:
-        raise EvaluationError(Reason.TABLE_UNREADABLE)
-    return Table(tuple(rows), unreadable)
+    return Table(tuple(reading.rows), reading.unreadable, (*layouts[0].notes, *grid.notes, *reading.notes()))
 
 
-def _usual_width(records: Sequence[Sequence[str]]) -> int:
-    """How many cells most records have, not counting those with one alone, which has no reference.
+class _Reading:
+    """The rows that were read so far, and what was odd about them."""
 
-    Of equally frequent numbers the smaller: unquoted commas add cells.
-    """
-    filled = (max(i for i, cell in enumerate(record, start=1) if cell.strip()) for record in records)
-    counts = Counter(width for width in filled if width > 1)
-    return min(counts, key=lambda width: (-counts[width], width), default=1)
+    def __init__(self, grid: Grid) -> None:
+        self.rows: list[Row] = []
+        self.unreadable = 0
+        self._grid = grid
+        # Row numbers by the name of their note.
+        self._odd: dict[str, list[int]] = {"too_many_cells": [], "put_together": [], "several_texts": []}
+        self._beside: set[str] = set()
+        self._nothing: Counter[str] = Counter()
+        # The row that a merged question began in.
+        self._last = 0
 
+    def add(self, record: Record, layout: Layout) -> None:
+        if self.rows and self._grid.joined.get((record.number, layout.question)) == self._last:
+            self.rows[-1] = self._continued(self.rows[-1], record, layout)
+            return
+        row = self._row(record, layout)
+        if row is None:
+            self.unreadable += 1
+        else:
+            self.rows.append(row)
+            self._last = record.number
 
-def _are_numbered(records: Sequence[Sequence[str]]) -> bool:
-    """Whether the first column numbers the rows, perhaps under a name."""
-    return all(re.fullmatch(r"\D?\d+\D?", record[0].strip()) for record in records[1:] or records)
+    def notes(self) -> list[Note]:
+        notes = [Note(name, {"rows": numbers}) for name, numbers in self._odd.items() if numbers]
+        if self._nothing:
+            notes.append(Note("nothing", {"words": list(self._nothing), "count": self._nothing.total()}))
+        if self._beside:
+            notes.append(Note("beside", {"names": sorted(self._beside)}))
+        return notes
 
+    def _row(self, record: Record, layout: Layout) -> Row | None:
+        """The row, None when there is no question in it that could be asked."""
+        cells = self._fitted(record, layout)
+        if cells is None:
+            return None
+        filled = [cell for cell in cells if cell]
+        if len(filled) == 1 and re.fullmatch(_FOOTNOTE, filled[0], re.DOTALL | re.IGNORECASE):
+            return None
+        return self._made(cells, record.number, layout)
 
-def _fitted(cells: list[str], width: int) -> list[str]:
-    """As many cells as there are columns. What is too much belongs to the last one: an unquoted comma inside it."""
-    if len(cells) > width:
-        return [*cells[: width - 1], ", ".join(filter(None, cells[width - 1 :]))]
-    return cells + [""] * (width - len(cells))
+    def _fitted(self, record: Record, layout: Layout) -> list[str] | None:
+        """As many cells as there are columns; None when it can't be told which of too many belong together."""
+        cells = list(record.cells)
+        width = len(layout.names)
+        while len(cells) > width and not cells[-1].strip():
+            cells.pop()
+        if len(cells) > width and self._grid.delimiter:
+            together = put_together(cells, self._grid.delimiter)
+            fits = len(together) == width
+            self._odd["put_together" if fits else "too_many_cells"].append(record.number)
+            if not fits:
+                return None
+            cells = together
+        self._beside |= {cleaned(cell)[:20] for cell in cells[width:] if cell.strip()}
+        return [cleaned(cell) for cell in cells[:width]] + [""] * (width - len(cells))
 
+    def _made(self, cells: Sequence[str], number: int, layout: Layout) -> Row | None:
+        raw = {kind: "" if column is None else cells[column] for kind, column in layout.columns.items()}
+        for kind, cell in raw.items():
+            if is_nothing(cell):
+                self._nothing[cell] += kind == "reference"
+                raw[kind] = ""
+        across = self._grid.across.get((number, layout.question), 0)
+        # A merged cell that goes on over the references is the title of a part.
+        if not raw["question"] or layout.question < (layout.columns["reference"] or 0) <= across:
+            return None
+        question, reference = inner_text(raw["question"], "question"), inner_text(raw["reference"], "reference")
+        if question is None or reference is None:
+            self._odd["several_texts"].append(number)
+        if not question or reference is None:
+            return None
+        if layout.columns["reference"] is None:
+            reference = reference_beside(raw["question"])
+        others = {name: cells[index] for index, name in layout.others.items()}
+        return Row(question, reference, raw["documents"], raw["category"], others)
 
-@cache
-def _headers() -> dict[str, dict[str, int]]:
-    path = Path(__file__).with_name("headers.toml")
-    lists = tomllib.loads(path.read_text(encoding="utf-8"))
-    return {kind: {fold(name): rank for rank, name in enumerate(names)} for kind, names in lists.items()}
+    def _continued(self, row: Row, record: Record, layout: Layout) -> Row:
+        """The row with what stands beside a further part of its merged question, on lines of their own."""
+        own = ["" if (record.number, i) in self._grid.joined else cleaned(cell) for i, cell in enumerate(record.cells)]
 
+        def more(column: int | None) -> str:
+            return "" if column is None or column >= len(own) else own[column]
 
-def header_kind(cell: str) -> str:
-    """What a column of that name holds (question, reference, documents, category), "" when it is not known."""
-    return next((kind for kind, names in _headers().items() if fold(cell.replace("_", " ")) in names), "")
-
-
-def _best_column(names: Sequence[str], kind: str) -> int | None:
-    """The column named most like that: a table may hold the bot's answers beside the right ones."""
-    ranks = _headers()[kind]
-    known = [(ranks[key], i) for i, name in enumerate(names) if (key := fold(name.replace("_", " "))) in ranks]
-    return min(known)[1] if known else None
-
-
-def _json_records(text: str) -> list[list[str]]:
-    """Records from JSON or JSON lines; objects with a question's name among their keys have a header.
-
-    Raises:
-        EvaluationError: table_unreadable; taken for lines of text, broken JSON would give rows of brackets and quotes.
-    """
-    value = _json_value(text)
-    if isinstance(value, Mapping):
-        rows = _find_rows(value)
-        if rows is None:
-            pairs = [[str(key), _cell(item)] for key, item in value.items() if isinstance(item, (str, int, float))]
-            rows = [value] if any(header_kind(key) for key, _ in pairs) else pairs
-        value = rows
-    if isinstance(value, list) and all(isinstance(item, Mapping) for item in value):
-        names = list(dict.fromkeys(str(name) for item in value for name in item))
-        records = [[_cell(item.get(name)) for name in names] for item in value]
-        if any(header_kind(name) == "question" for name in names):
-            return [names, *records]
-        if len(names) == 2:
-            return records
-    elif isinstance(value, list):
-        return [[_cell(cell) for cell in item] for item in value if isinstance(item, list)]
-    raise EvaluationError(Reason.TABLE_UNREADABLE)
-
-
-def _json_value(text: str) -> object:
-    for candidate in (text, f"[{','.join(line for line in text.split('\n') if line.strip())}]"):
-        try:
-            return json.loads(candidate)
-        except (ValueError, RecursionError):
-            continue
-    return None
-
-
-def _find_rows(value: Mapping[str, Any]) -> list[Any] | None:
-    """The first list of objects or lists in an object, at any depth."""
-    for item in value.values():
-        if isinstance(item, list) and item and all(isinstance(row, (Mapping, list)) for row in item):
-            return item
-        if isinstance(item, Mapping) and (rows := _find_rows(item)) is not None:
-            return rows
-    return None
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return "\n".join(value)
-    return "" if value is None else json.dumps(value, ensure_ascii=False)
-
-
-def _lines(text: str) -> list[list[str]]:
-    """The records of a Markdown table or of delimited text."""
-    lines = [line.strip() for line in text.split("\n") if line.strip()]
-    ruled = any("|" in line and re.fullmatch(_RULE, line) for line in lines)
-    if ruled or all(line.startswith("|") for line in lines):
-        return [_markdown_cells(line) for line in lines if "|" in line and not re.fullmatch(_RULE, line)]
-    counts = {delimiter: sum(delimiter in line for line in lines) for delimiter in _DELIMITERS}
-    # Cells of a spreadsheet hold commas, and lines without tabs; a tab in a file with commas is rare.
-    tabs = "\t" in text.split("\n", 1)[0] or counts["\t"] >= max(counts.values())
-    delimiter = "\t" if tabs else max(_DELIMITERS, key=lambda mark: counts[mark])
-    records = list(csv.reader(io.StringIO(text), delimiter=delimiter))
-    swallowed = any(delimiter in cell and "\n" in cell for record in records for cell in record)
-    if swallowed and (delimiter == "\t" or text.count('"') % 2):
-        # A cell that begins with a lone quote took the lines after it: in this text quotes quote nothing.
-        records = list(csv.reader(io.StringIO(text), delimiter=delimiter, quoting=csv.QUOTE_NONE))
-    return records
+        return replace(
+            row,
+            reference=_joined(row.reference, more(layout.columns["reference"])),
+            documents=_joined(row.documents, more(layout.columns["documents"])),
+            category=row.category or more(layout.columns["category"]),
+            others={name: _joined(row.others.get(name, ""), more(i)) for i, name in layout.others.items()},
+        )
 
 
-def _markdown_cells(line: str) -> list[str]:
-    inner = line.removeprefix("|")
-    inner = inner[:-1] if inner.endswith("|") and not inner.endswith("\\|") else inner
-    return [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", inner)]
+def _joined(one: str, other: str) -> str:
+    return "\n".join(filter(None, (one, other)))
+
+
+def put_together(cells: Sequence[str], delimiter: str) -> list[str]:
+    """The cells, where the delimiter stood inside a number (1,000) or inside brackets as one again."""
+    whole: list[str] = []
+    for cell in cells:
+        inside_number = (
+            delimiter == ","
+            and whole
+            and re.search(r"(?<![\d.])\d{1,3}(,\d{3})*$", whole[-1])
+            and re.match(r"\d{3}(?!\d)", cell)
+        )
+        if whole and (inside_number or _is_open(whole[-1])):
+            whole[-1] += delimiter + cell
+        else:
+            whole.append(cell)
+    return whole
+
+
+def _is_open(cell: str) -> bool:
+    """Whether a cell begins with a bracket that it doesn't close, as JSON that was cut at a comma."""
+    text = cell.strip()
+    return text[:1] in {"{", "["} and sum(map(text.count, "{[")) > sum(map(text.count, "}]"))

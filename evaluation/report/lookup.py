@@ -6,6 +6,7 @@ from evaluation.golden.questions import Questions
 from evaluation.report.escape import escape
 from evaluation.report.markdown import QUOTE_CHARACTERS, reason_sentence
 from evaluation.report.numbers import score_text
+from evaluation.report.tables import table_remarks
 from evaluation.texts import Texts
 
 
@@ -25,11 +26,10 @@ def lookup_line(match: Match, questions: Questions, texts: Texts, error: Evaluat
     counts = {
         "conflicts": match.conflicts,
         "rows_without_reference": table.without_reference,
-        "rows_unreadable": table.unreadable,
     }
-    for name, count in counts.items():
-        if count:
-            line = texts.aside(line, texts.get(f"lookup.{name}", count=count))
+    remarks = [texts.get(f"lookup.{name}", count=count) for name, count in counts.items() if count]
+    for remark in remarks + table_remarks(table, texts):
+        line = texts.aside(line, remark)
     if questions.is_draft(match.row):
         line = texts.aside(line, texts.get("kept.draft_used"))
     if match.row is None and questions.drafts_left:

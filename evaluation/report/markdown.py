@@ -72,7 +72,7 @@ def reason_sentence(reason: Reason, values: Mapping[str, Any], texts: Texts) -> 
     quoted = {
         name: escape(value, QUOTE_CHARACTERS)
         for name, value in values.items()
-        if isinstance(value, str) and name != "field"
+        if isinstance(value, str) and name not in {"field", "why"}
     }
     return texts.reason(reason, {**values, **quoted})
 

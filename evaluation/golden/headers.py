@@ -1,0 +1,152 @@
+"""What the columns of a question table hold, told by their names."""
+
+import re
+import tomllib
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Literal
+
+from evaluation.folding import fold
+
+type Kind = Literal["question", "reference", "documents", "category", "answer", "contexts"]
+
+COLUMNS: tuple[Kind, ...] = ("question", "reference", "documents", "category")
+# No name of a column is longer, with all that is said beside it.
+MAX_NAME_CHARACTERS = 60
+_BRACKETS = r"[(\[{<【〔〈《「『](.*?)[)\]}>】〕〉》」』]"
+_NUMBERING = r"^(?:q?[0-9]{1,3}(?=[^0-9])|[a-z](?=[.)]))[\s.):、_-]*"
+_BETWEEN_LANGUAGES = r"\s*[/|\n・]\s*|\s+[-–—]\s+"
+
+
+@dataclass(frozen=True)
+class Name:
+    """A recognised name of a column; of several columns of a kind the one of the lowest rank is it.
+
+    `vague` is a name that a bot's answers may have too ("answer").
+    """
+
+    kind: Kind
+    rank: int
+    vague: bool = False
+
+
+@dataclass(frozen=True)
+class _Words:
+    """The names of one kind: whole ones by rank, and the compounds."""
+
+    kind: Kind
+    names: Mapping[str, int]
+    compound: re.Pattern[str] | None = None
+
+
+def header_name(cell: str) -> Name | None:
+    """What a column of that name holds, None when it is not known."""
+    text = unicodedata.normalize("NFKC", cell).strip()
+    return _of_text(text) if 0 < len(text) <= MAX_NAME_CHARACTERS else None
+
+
+def header_kind(cell: str) -> Kind | None:
+    """The kind of column that has that name, None when it is not known."""
+    name = header_name(cell)
+    return name.kind if name else None
+
+
+def columns_of(names: Sequence[str]) -> dict[Kind, int | None]:
+    """Where question, reference, documents and category stand among columns of these names.
+
+    Of the columns called just "answer" none is the reference beside contexts, which only a bot's answer has.
+    """
+    known = [(found, index) for index, name in enumerate(names) if (found := header_name(name))]
+    with_contexts = any(name.kind == "contexts" for name, _ in known)
+    places: dict[Kind, int | None] = {}
+    for kind in COLUMNS:
+        own = [(n.rank, i) for n, i in known if n.kind == kind and not (n.vague and with_contexts)]
+        places[kind] = min(own)[1] if own else None
+    return places
+
+
+@lru_cache(maxsize=4096)
+def _of_text(text: str) -> Name | None:
+    inner = [match.strip() for match in re.findall(_BRACKETS, text, re.DOTALL)]
+    outer = re.sub(_BRACKETS, " ", text, flags=re.DOTALL).strip()
+    if whole := _of_plain(text):
+        return whole
+    # 「回答（正解）」, "Question (required)", 【質問】.
+    found = [name for part in (outer, *inner) if (name := _of_plain(part))]
+    if found:
+        return min((name for name in found if name.kind == found[0].kind), key=lambda name: name.rank)
+    # 「質問 / Question」, "inputs.question", "質問\nQuestion".
+    pieces = [_of_plain(piece) for piece in re.split(_BETWEEN_LANGUAGES, outer) if piece]
+    if len(pieces) > 1:
+        kinds = {piece.kind if piece else None for piece in pieces}
+        return pieces[0] if len(kinds) == 1 else None
+    last = re.split(r"[.:\[\]]+", outer.strip(".:[]"))[-1]
+    return _of_plain(last) if last != outer else None
+
+
+def _of_plain(text: str) -> Name | None:
+    """The name as it stands, then without its numbering and remarks."""
+    return _of_key(_key(text)) or _of_key(_key(re.sub(_NUMBERING, "", text.casefold())))
+
+
+def _of_key(key: str) -> Name | None:
+    if not key:
+        return None
+    lists = _lists()
+    bare = re.sub(lists.remarks, "", key) or key
+    for words in lists.exact_first:
+        if bare in words.names:
+            return Name(words.kind, words.names[bare])
+    for rank, (words, vague) in enumerate(lists.compounds, start=1000):
+        if words.compound and words.compound.fullmatch(bare):
+            return Name(words.kind, rank, vague)
+    return None
+
+
+def _key(text: str) -> str:
+    """The name as it is compared: folded, without symbols and without the accents of Latin letters."""
+    plain = re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFKD", text))
+    return "".join(char for char in fold(unicodedata.normalize("NFC", plain)) if char.isalnum())
+
+
+@dataclass(frozen=True)
+class _Lists:
+    remarks: str
+    exact_first: Sequence[_Words]
+    compounds: Sequence[tuple[_Words, bool]]
+
+
+@cache
+def _lists() -> _Lists:
+    raw = tomllib.loads(Path(__file__).with_name("headers.toml").read_text(encoding="utf-8"))
+    keys = {
+        kind: {field: [_key(word) for word in words] for field, words in lists.items()} for kind, lists in raw.items()
+    }
+    answer, reference, question = keys["answer"], keys["reference"], keys["question"]
+    heads, after = reference["heads"], [*reference["after"], *reference["after_right"]]
+    right = [*heads, *reference["heads_of_right"], *reference["names"]]
+    common = [*question["before"], *question["heads"]]
+    compounds: list[tuple[Kind, str, bool]] = [
+        ("answer", f"{_any(answer['before'])}+{_any(heads)}{_any(after)}*", False),
+        ("answer", f"{_any(heads)}{_any(after)}*{_any(answer['after'])}", False),
+        ("reference", f"{_any(reference['before'])}+{_any(right)}{_any(after)}*", False),
+        ("reference", f"{_any(common)}*{_any(heads)}{_any(after)}*{_any(reference['after_right'])}", False),
+        ("reference", f"{_any(reference['names'])}{_any(after)}+", False),
+        ("question", f"{_any(question['before'])}*{_any(question['heads'])}{_any(question['after'])}*", False),
+    ]
+    # In the order of the list: 解答 tells more than 回答, and both more than 結果.
+    compounds += [("reference", f"{_any([*common, 'への'])}*{head}{_any(reference['after'])}*", True) for head in heads]
+    compounds += [("reference", head, True) for head in reference["alone"]]
+    kinds: tuple[Kind, ...] = ("answer", "contexts", "question", "reference", "documents", "category")
+    return _Lists(
+        f"^{_any(keys['remarks']['words'])}+|{_any(keys['remarks']['words'])}+$",
+        [_Words(kind, {key: rank for rank, key in reversed(list(enumerate(keys[kind]["names"])))}) for kind in kinds],
+        [(_Words(kind, {}, re.compile(pattern)), vague) for kind, pattern, vague in compounds],
+    )
+
+
+def _any(words: Iterable[str]) -> str:
+    return f"(?:{'|'.join(sorted(set(words), key=len, reverse=True))})"
