@@ -13,7 +13,7 @@ from bridge.scorecard import read_thresholds
 from bridge.tables import check_length, language_of, read_questions, table_details
 from evaluation.errors import EvaluationError, Reason, whereabouts
 from evaluation.golden.questions import Questions
-from evaluation.golden.table import Row, Table
+from evaluation.golden.table import Row
 from evaluation.judging.models import ModelIdentity
 from evaluation.judging.places import MOST_CALLS
 from evaluation.report.block import failure_line

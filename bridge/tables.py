@@ -11,8 +11,8 @@ from bridge.edge import is_true
 from evaluation.errors import EvaluationError, Reason
 from evaluation.golden.files import MAX_FILE_BYTES, read_table_file
 from evaluation.golden.kept import KeptTables
-from evaluation.golden.questions import Questions, kept_questions, pasted_questions
 from evaluation.golden.pasted import MAX_TABLE_CHARACTERS
+from evaluation.golden.questions import Questions, kept_questions, pasted_questions
 from evaluation.golden.table import Row, Table, joined_table, read_table
 from evaluation.languages import Language, choose_language
 from evaluation.sample import MAX_TEXT_CHARACTERS, read_text

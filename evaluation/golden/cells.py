@@ -38,7 +38,7 @@ def inner_text(cell: str, kind: Kind) -> str | None:
         return cell
     found = _keyed(value, kind)
     if found is None:
-        leaves = list(dict.fromkeys(_leaves(value)))
+        leaves = [leaf for leaf in dict.fromkeys(_leaves(value)) if kind != "question" or not leaf.isdecimal()]
         found = None if len(leaves) > 1 else "".join(leaves)
     return found
 

@@ -18,6 +18,8 @@ COLUMNS: tuple[Kind, ...] = ("question", "reference", "documents", "category")
 MAX_NAME_CHARACTERS = 60
 _BRACKETS = r"[(\[{<【〔〈《「『](.*?)[)\]}>】〕〉》」』]"
 _NUMBERING = r"^(?:q?[0-9]{1,3}(?=[^0-9])|[a-z](?=[.)]))[\s.):、_-]*"
+# Ranks: below those of the whole names.
+_COMPOUND, _VAGUE = 1000, 2000
 _BETWEEN_LANGUAGES = r"\s*[/|\n・]\s*|\s+[-–—]\s+"
 
 
@@ -31,15 +33,6 @@ class Name:
     kind: Kind
     rank: int
     vague: bool = False
-
-
-@dataclass(frozen=True)
-class _Words:
-    """The names of one kind: whole ones by rank, and the compounds."""
-
-    kind: Kind
-    names: Mapping[str, int]
-    compound: re.Pattern[str] | None = None
 
 
 def header_name(cell: str) -> Name | None:
@@ -72,17 +65,19 @@ def columns_of(names: Sequence[str]) -> dict[Kind, int | None]:
 def _of_text(text: str) -> Name | None:
     inner = [match.strip() for match in re.findall(_BRACKETS, text, re.DOTALL)]
     outer = re.sub(_BRACKETS, " ", text, flags=re.DOTALL).strip()
+    # 「質問 / Question」, "質問\nQuestion"; 「質問/回答」 is neither.
+    pieces = [_of_plain(piece) for piece in re.split(_BETWEEN_LANGUAGES, outer) if piece]
+    if len({piece.kind for piece in pieces if piece}) > 1:
+        return None
     if whole := _of_plain(text):
         return whole
     # 「回答（正解）」, "Question (required)", 【質問】.
     found = [name for part in (outer, *inner) if (name := _of_plain(part))]
     if found:
         return min((name for name in found if name.kind == found[0].kind), key=lambda name: name.rank)
-    # 「質問 / Question」, "inputs.question", "質問\nQuestion".
-    pieces = [_of_plain(piece) for piece in re.split(_BETWEEN_LANGUAGES, outer) if piece]
     if len(pieces) > 1:
-        kinds = {piece.kind if piece else None for piece in pieces}
-        return pieces[0] if len(kinds) == 1 else None
+        return pieces[0] if all(pieces) else None
+    # "inputs.question".
     last = re.split(r"[.:\[\]]+", outer.strip(".:[]"))[-1]
     return _of_plain(last) if last != outer else None
 
@@ -96,14 +91,17 @@ def _of_key(key: str) -> Name | None:
     if not key:
         return None
     lists = _lists()
-    bare = re.sub(lists.remarks, "", key) or key
-    for words in lists.exact_first:
-        if bare in words.names:
-            return Name(words.kind, words.names[bare])
-    for rank, (words, vague) in enumerate(lists.compounds, start=1000):
-        if words.compound and words.compound.fullmatch(bare):
-            return Name(words.kind, rank, vague)
-    return None
+    bare = lists.remarks.sub("", key) or key
+    for kind, names in lists.whole:
+        if bare in names:
+            return Name(kind, names[bare])
+    for rank, (kind, compound) in enumerate(lists.compounds, start=_COMPOUND):
+        if compound.fullmatch(bare):
+            return Name(kind, rank)
+    # In the order of the list: 解答 tells more than 回答.
+    vague = lists.vague.fullmatch(bare)
+    place = lists.vague_ranks.get(vague["head"] if vague else bare)
+    return None if place is None else Name("reference", _VAGUE + place, vague=True)
 
 
 def _key(text: str) -> str:
@@ -114,9 +112,13 @@ def _key(text: str) -> str:
 
 @dataclass(frozen=True)
 class _Lists:
-    remarks: str
-    exact_first: Sequence[_Words]
-    compounds: Sequence[tuple[_Words, bool]]
+    """headers.toml as it is used: whole names by rank, compounds by kind, and the words for any answer by rank."""
+
+    remarks: re.Pattern[str]
+    whole: Sequence[tuple[Kind, Mapping[str, int]]]
+    compounds: Sequence[tuple[Kind, re.Pattern[str]]]
+    vague: re.Pattern[str]
+    vague_ranks: Mapping[str, int]
 
 
 @cache
@@ -129,22 +131,22 @@ def _lists() -> _Lists:
     heads, after = reference["heads"], [*reference["after"], *reference["after_right"]]
     right = [*heads, *reference["heads_of_right"], *reference["names"]]
     common = [*question["before"], *question["heads"]]
-    compounds: list[tuple[Kind, str, bool]] = [
-        ("answer", f"{_any(answer['before'])}+{_any(heads)}{_any(after)}*", False),
-        ("answer", f"{_any(heads)}{_any(after)}*{_any(answer['after'])}", False),
-        ("reference", f"{_any(reference['before'])}+{_any(right)}{_any(after)}*", False),
-        ("reference", f"{_any(common)}*{_any(heads)}{_any(after)}*{_any(reference['after_right'])}", False),
-        ("reference", f"{_any(reference['names'])}{_any(after)}+", False),
-        ("question", f"{_any(question['before'])}*{_any(question['heads'])}{_any(question['after'])}*", False),
+    compounds: list[tuple[Kind, str]] = [
+        ("answer", f"{_any(answer['before'])}+{_any(heads)}{_any(after)}*"),
+        ("answer", f"{_any(heads)}{_any(after)}*{_any(answer['after'])}"),
+        ("reference", f"{_any(reference['before'])}+{_any(right)}{_any(after)}*"),
+        ("reference", f"{_any(common)}*{_any(heads)}{_any(after)}*{_any(reference['after_right'])}"),
+        ("reference", f"{_any(reference['names'])}{_any(after)}+"),
+        ("question", f"{_any(question['before'])}*{_any(question['heads'])}{_any(question['after'])}*"),
     ]
-    # In the order of the list: 解答 tells more than 回答, and both more than 結果.
-    compounds += [("reference", f"{_any([*common, 'への'])}*{head}{_any(reference['after'])}*", True) for head in heads]
-    compounds += [("reference", head, True) for head in reference["alone"]]
+    vague = f"{_any([*common, 'への'])}*(?P<head>{_any(heads)}){_any(reference['after'])}*"
     kinds: tuple[Kind, ...] = ("answer", "contexts", "question", "reference", "documents", "category")
     return _Lists(
-        f"^{_any(keys['remarks']['words'])}+|{_any(keys['remarks']['words'])}+$",
-        [_Words(kind, {key: rank for rank, key in reversed(list(enumerate(keys[kind]["names"])))}) for kind in kinds],
-        [(_Words(kind, {}, re.compile(pattern)), vague) for kind, pattern, vague in compounds],
+        re.compile(f"^{_any(keys['remarks']['words'])}+|{_any(keys['remarks']['words'])}+$"),
+        [(kind, {key: rank for rank, key in reversed(list(enumerate(keys[kind]["names"])))}) for kind in kinds],
+        [(kind, re.compile(pattern)) for kind, pattern in compounds],
+        re.compile(vague),
+        {head: rank for rank, head in reversed(list(enumerate([*heads, *reference["alone"]])))},
     )
 
 

@@ -127,7 +127,8 @@ def _with_names(grid: Grid, begin: int, end: int) -> Layout:
     again = next((i for i, name in enumerate(names) if i > question and name == names[question]), len(names))
     used = {place for place in columns.values() if place is not None}
     others = {i: name for i, name in enumerate(names[:again]) if name and i not in used}
-    _check_upright(body, question, header)
+    if len(used) == 1:
+        _check_upright(body, question, header)
     notes = []
     if begin > 0:
         notes.append(Note("header", {"row": header.number, "names": list(filter(None, names))}))
@@ -140,10 +141,8 @@ def _with_names(grid: Grid, begin: int, end: int) -> Layout:
 
 def _check_upright(body: Sequence[Record], question: int, header: Record) -> None:
     """Raises when names stand in the first column too: each question is a column, or a card of its own."""
-    cells = [
-        record.cells[question] for record in body if question < len(record.cells) and record.cells[question].strip()
-    ]
-    names = sum(_named(cell) for cell in cells)
+    cells = [cell for record in body[:_ABOVE] if (cell := _cell(record, question))]
+    names = sum(map(_named, cells))
     if cells and names * 2 >= len(cells):
         raise unclear(header)
 
@@ -174,9 +173,8 @@ def _is_unclear(columns: Sequence[Sequence[str]], question: int) -> bool:
     first = [column[0] for column in columns]
     rest = [[cell for cell in column[1:] if cell] for column in columns]
     asked = [_share(_LIKE_A_QUESTION, column) for column in columns]
-    # One letter may well be an answer.
     named = any(_named(cell) for cell in first)
-    no_words = _share(_NO_WORDS, columns[question]) > 0.5
+    no_words = _share(_NO_WORDS, columns[question]) >= 0.5
     elsewhere = max(asked) >= 0.5 > 2 * asked[question]
     # Words above row numbers, or above questions what is none.
     above_numbers = len(rest[0]) > 1 and not re.fullmatch(_NO_WORDS, first[0]) and _share(_NO_WORDS, rest[0]) == 1
@@ -190,7 +188,8 @@ def _is_unclear(columns: Sequence[Sequence[str]], question: int) -> bool:
 
 
 def _named(cell: str) -> bool:
-    return len(cell.strip()) > 1 and header_name(cell) is not None
+    """Whether a cell is the name of a column; one letter may well be an answer."""
+    return len(re.sub(r"\W", "", cell)) > 1 and header_name(cell) is not None
 
 
 def _share(pattern: str, cells: Sequence[str]) -> float:
@@ -224,4 +223,4 @@ def unclear(record: Record) -> EvaluationError:
     """The error that shows what stands in a row that may be the names of the columns, and asks for known ones."""
     cells = [cell.strip() for cell in record.cells if cell.strip()]
     shown = [cell if len(cell) <= _SEEN_CHARACTERS else f"{cell[:_SEEN_CHARACTERS]}…" for cell in cells[:_SEEN_CELLS]]
-    return EvaluationError(Reason.TABLE_UNREADABLE, why="columns", seen=" | ".join(shown))
+    return EvaluationError(Reason.TABLE_UNREADABLE, why="columns", seen=" / ".join(shown))

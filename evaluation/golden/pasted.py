@@ -59,7 +59,7 @@ def _json_records(text: str) -> list[list[str]]:
             return [names, *records]
         if len(names) == 2:
             return records
-        raise EvaluationError(Reason.TABLE_UNREADABLE, why="columns", seen=" | ".join(names))
+        raise EvaluationError(Reason.TABLE_UNREADABLE, why="columns", seen=" / ".join(names))
     if isinstance(value, list):
         return [[_cell(cell) for cell in item] for item in value if isinstance(item, list)]
     raise EvaluationError(Reason.TABLE_UNREADABLE)

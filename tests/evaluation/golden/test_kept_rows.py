@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from evaluation.golden.headers import header_kind
 from evaluation.golden.kept_rows import (
     KINDS,
     STATES,
@@ -17,7 +18,7 @@ from evaluation.golden.kept_rows import (
     rows_of,
     stamped,
 )
-from evaluation.golden.table import Row, header_kind, read_table
+from evaluation.golden.table import Row, read_table
 from evaluation.languages import LANGUAGES, Language
 from evaluation.texts import load_texts
 

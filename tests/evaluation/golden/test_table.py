@@ -1,6 +1,7 @@
 """Question tables in whatever form people paste them."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -106,8 +107,9 @@ def test_row_numbers_before_the_questions_are_left_aside_without_a_header(number
     assert pairs(read_table(text)) == [("質問0です", "参照0です"), ("質問1です", "参照1です")]
 
 
-def test_two_columns_of_numbers_are_questions_and_references() -> None:
-    assert pairs(read_table("1\t2\n3\t4")) == [("1", "2"), ("3", "4")]
+def told(table: Table) -> dict[str, dict[str, Any]]:
+    """What is noted of a table, by name."""
+    return {note.name: dict(note.values) for note in table.notes}
 
 
 def test_cells_with_line_breaks_tabs_and_quotes_as_a_spreadsheet_copies_them() -> None:
@@ -130,12 +132,44 @@ def test_quotes_inside_a_cell_are_text() -> None:
     assert pairs(read_table('画面は6"ですか\t13"です\nQ\tR')) == [('画面は6"ですか', '13"です'), ("Q", "R")]
 
 
-def test_unquoted_commas_belong_to_the_last_column() -> None:
-    assert pairs(read_table("質問,参照\nQ1,国内, 海外,その他\nQ2,R2,,")) == [("Q1", "国内, 海外, その他"), ("Q2", "R2")]
+def test_rows_with_more_columns_than_the_header_are_told_and_not_scored() -> None:
+    table = read_table("質問,参照\nQ1,国内, 海外,その他\nQ2,R2,,\nQ3,a,b\n")
+    assert (pairs(table), table.unreadable) == ([("Q2", "R2")], 2)
+    assert told(table) == {"too_many_cells": {"rows": [2, 4]}}
 
 
-def test_unquoted_commas_without_a_header_belong_to_the_reference() -> None:
-    assert pairs(read_table("Q1,10日\nQ2,国内,海外\nQ3,5日")) == [("Q1", "10日"), ("Q2", "国内, 海外"), ("Q3", "5日")]
+def test_the_same_without_a_header() -> None:
+    table = read_table("Q1,10日\nQ2,国内,海外\nQ3,5日")
+    assert (pairs(table), table.unreadable) == ([("Q1", "10日"), ("Q3", "5日")], 1)
+    assert told(table) == {"too_many_cells": {"rows": [2]}}
+
+
+@pytest.mark.parametrize(
+    ("row", "reference"),
+    [
+        ("Q,1,000円です", "1,000円です"),
+        ("Q,合計1,234,567円", "合計1,234,567円"),
+        ("Q,$12,500", "$12,500"),
+        ('Q,{"answer": "2,000"}', "2,000"),
+        ('Q,{"answer": "a, b", "score": 1}', "a, b"),
+        ('Q,["a", "b"]', "a\nb"),
+    ],
+)
+def test_commas_that_are_clearly_inside_a_cell_part_none_and_that_is_told(row: str, reference: str) -> None:
+    table = read_table(f"質問,参照\n{row}\nQ2,R2\n")
+    assert (pairs(table), table.unreadable) == ([("Q", reference), ("Q2", "R2")], 0)
+    assert told(table) == {"put_together": {"rows": [2]}}
+
+
+@pytest.mark.parametrize("row", ["Q,1,000円,2,000円,x", "Q,12,34", "Q,1,0000", "Q, a,b", "1,000円は？,はい,いいえ"])
+def test_commas_that_may_part_cells_do(row: str) -> None:
+    table = read_table(f"質問,参照\n{row}\nQ2,R2\n")
+    assert (pairs(table), told(table)) == ([("Q2", "R2")], {"too_many_cells": {"rows": [2]}})
+
+
+def test_cells_beside_a_pasted_table_are_told_and_left_aside() -> None:
+    table = read_table("質問\t参照\nQ1\tR1\tメモ\nQ2\tR2")
+    assert (pairs(table), told(table)) == ([("Q1", "R1"), ("Q2", "R2")], {"beside": {"names": ["メモ"]}})
 
 
 def test_tabs_win_over_commas_in_the_cells() -> None:
@@ -213,6 +247,7 @@ def test_no_table(text: str) -> None:
         "{}",
         '["Q1", "Q2"]',
         '[{"id": 1, "text": "x", "label": "y"}]',
+        "1\t2\n3\t4",
         '[{"question": "Q", "reference": "R"},]',
         '{"question": "Q"',
         '[{"question": "Q"}, 5]',
@@ -231,3 +266,169 @@ def test_ordinary_text_in_brackets_is_no_json() -> None:
 
 def test_cell_longer_than_csvs_own_limit_is_read() -> None:
     assert len(read_table("質問\t参照\nQ\t" + "あ" * 200_000).rows[0].reference) == 200_000
+
+
+# --- where the names of the columns stand ---
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        "人事FAQ 評価用の質問一覧\n",
+        "人事FAQ,,\n作成日：2026/4/1,,作成者：山田\n\n",
+        "\n\n質問一覧,,\n,,\n",
+        "質問と回答,,\n※ 黄色の行は確認中,,\n",
+        "質問\n",
+    ],
+)
+def test_titles_notes_and_empty_rows_may_stand_above(above: str) -> None:
+    table = read_table(above + "No.,質問,解答\n1,有給は？,10日\n2,日当は？,2000円\n")
+    assert pairs(table) == [("有給は？", "10日"), ("日当は？", "2000円")]
+    assert told(table) == {"header": {"row": above.count("\n") + 1, "names": ["No.", "質問", "解答"]}}
+
+
+def test_a_title_may_stand_above_questions_alone() -> None:
+    assert pairs(read_table("人事FAQ\n質問\nQ1\nQ2")) == [("Q1", ""), ("Q2", "")]
+
+
+UNCLEAR = {
+    "unknown names above numbers": "No.\t1\t2\n1\t2\t3\n2\t3\t4",
+    "one row below": "No.\t1\t2\n1\t2\t3",
+    "numbers alone": "1\t2\t3\n4\t5\t6",
+    "dates": "2026/4/1\t2026/4/2\n2026/4/3\t2026/4/4",
+    "times and amounts": "9:00\t¥1,000\n10:30\t¥2,000",
+    "unknown names beside row numbers": "No.\t内容\t備考\n1\t有給は？\t10日\n2\t日当は？\t千円",
+    "names of another language": "Tanong\tSagot\nAno ito?\tIto ay\nSaan ito?\tDito",
+    "a category first": "休暇\t有給は何日ですか\t10日\n出張\t日当はいくらですか\t千円",
+    "no name for the questions": "番号\t参照\n1\tR",
+    "questions side by side": "質問\t有給は？\t日当は？\n回答\t10日\t千円",
+    "a card for each question": "質問\t有給は？\n回答\t10日\n質問\t日当は？\n回答\t千円",
+    "objects": '[{"id": 1, "text": "x", "label": "y"}]',
+}
+
+
+@pytest.mark.parametrize("name", UNCLEAR)
+def test_columns_that_can_not_be_told_are_asked_about(name: str) -> None:
+    with pytest.raises(EvaluationError) as caught:
+        read_table(UNCLEAR[name])
+    assert (caught.value.reason, caught.value.values["why"]) == (Reason.TABLE_UNREADABLE, "columns")
+    assert caught.value.values["seen"]
+
+
+def test_names_that_stand_again_begin_the_table_anew() -> None:
+    text = "質問,参照,部署\nQ1,R1,人事\n\n表2 出張,,\n質問,参照,部署\nQ2,R2,総務\n\n参照,質問,\nR3,Q3,\n"
+    table = read_table(text)
+    assert pairs(table) == [("Q1", "R1"), ("Q2", "R2"), ("Q3", "R3")]
+    assert [dict(row.others) for row in table.rows] == [{"部署": "人事"}, {"部署": "総務"}, {}]
+    assert table.unreadable == 0
+
+
+def test_a_table_to_the_right_is_told() -> None:
+    table = read_table("質問\t参照\t\t質問\t参照\nQ1\tR1\t\tQ2\tR2")
+    assert (pairs(table), table.rows[0].others) == ([("Q1", "R1")], {})
+    assert told(table) == {"second_table": {"names": ["質問", "参照"]}}
+
+
+def test_columns_without_a_reference_among_them_are_told() -> None:
+    assert told(read_table("質問\t部署\nQ1\t人事")) == {"no_reference": {"names": ["部署"]}}
+    assert told(read_table("質問\nQ1")) == {}
+
+
+def test_a_remark_under_the_table_is_no_question() -> None:
+    table = read_table("質問\t参照\nQ1\tR1\n※ 2026年4月の規程による\n※印の行は？\tR2")
+    assert (pairs(table), table.unreadable) == ([("Q1", "R1"), ("※印の行は？", "R2")], 1)
+
+
+# --- marks between the cells ---
+
+
+@pytest.mark.parametrize("mark", [";", "|", "\t", ",", "，"])
+@pytest.mark.parametrize("told_mark", [True, False])
+def test_the_mark_that_parts_known_names_parts_cells(mark: str, told_mark: bool) -> None:
+    first = f"sep={mark}\n" if told_mark else ""
+    table = read_table(f"{first}質問{mark}参照\n国内、海外は？{mark}10日\nQ2{mark}R2\n")
+    assert pairs(table) == [("国内、海外は？", "10日"), ("Q2", "R2")]
+
+
+def test_commas_in_the_cells_do_not_outweigh_the_mark_between_them() -> None:
+    table = read_table("Frage;Antwort\nWas, wann, wo?;Hier, heute\nWer, wie?;Du, so\n")
+    assert pairs(table) == [("Was, wann, wo?", "Hier, heute"), ("Wer, wie?", "Du, so")]
+
+
+# --- what exports write into cells ---
+
+
+@pytest.mark.parametrize(
+    ("question", "reference"),
+    [
+        ('{"question": "有給は？"}', '{"answer": "10日"}'),
+        ('{"input": {"question": "有給は？", "lang": "ja"}}', '{"output": {"answer": "10日", "score": 1}}'),
+        ('{"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "有給は？"}]}', '"10日"'),
+        ('[{"role": "user", "content": [{"type": "text", "text": "有給は？"}]}]', '{"expected_output": "10日"}'),
+        ('{"args": ["有給は？"], "kwargs": {}}', '[{"type": "text", "text": "10日"}]'),
+        ("{'question': '有給は？', 'history': None}", "{'answer': '10日'}"),
+        ("[{'type': 'human', 'content': '有給は？'}]", "['10日']"),
+        ('{"anything": "有給は？"}', '{"role": "assistant", "content": "10日"}'),
+        ('"有給は？"', '{"days": "10日"}'),
+    ],
+)
+def test_the_text_inside_json_is_taken(question: str, reference: str) -> None:
+    table = read_table(json.dumps([{"input": question, "expected_output": reference}]))
+    assert (pairs(table), table.unreadable) == ([("有給は？", "10日")], 0)
+
+
+@pytest.mark.parametrize(
+    ("question", "reference"),
+    [
+        ('{"a": "x", "b": "y"}', "R"),
+        ('["x", "y"]', "R"),
+        ('{"id": 1}', "R"),
+        ("Q", '{"p": "x", "r": "y"}'),
+    ],
+)
+def test_json_in_which_the_text_can_not_be_told_is_refused(question: str, reference: str) -> None:
+    rows = [{"input": question, "expected_output": reference}, {"input": "Q", "expected_output": "R"}]
+    table = read_table(json.dumps(rows))
+    assert (pairs(table), table.unreadable) == ([("Q", "R")], 1)
+
+
+@pytest.mark.parametrize("cell", ["{x}とは", "[社内]", "[1]", "{未閉じ", "[重要] 有給は？"])
+def test_brackets_that_are_no_json_are_text(cell: str) -> None:
+    assert pairs(read_table(f"質問\t参照\n{cell}\t{cell}")) == [(cell, cell)]
+
+
+def test_a_conversation_in_one_cell_holds_question_and_reference() -> None:
+    turns = [{"role": "user", "content": "有給は？"}, {"role": "assistant", "content": "10日"}]
+    assert pairs(read_table(json.dumps({"messages": turns}))) == [("有給は？", "10日")]
+    assert pairs(read_table("\n".join(json.dumps({"messages": turns}) for _ in range(2)))) == [("有給は？", "10日")] * 2
+
+
+@pytest.mark.parametrize("word", ["nan", "NaN", "None", "null", "<NA>", "-", "N/A", "#N/A"])
+def test_what_exports_write_for_nothing_is_nothing_and_told(word: str) -> None:
+    table = read_table(f"質問\t参照\nQ1\t{word}\nQ2\tR2\n{word}\tR3")
+    assert (pairs(table), table.unreadable) == ([("Q1", ""), ("Q2", "R2")], 1)
+    assert told(table) == {"nothing": {"words": [word], "count": 1}}
+
+
+@pytest.mark.parametrize("word", ["none", "なし", "0", "×", "いいえ"])
+def test_short_answers_are_answers(word: str) -> None:
+    table = read_table(f"質問\t参照\nQ1\t{word}")
+    assert (pairs(table), table.notes) == ([("Q1", word)], ())
+
+
+def test_half_a_line_end_that_excel_wrote_is_taken_out() -> None:
+    assert pairs(read_table('質問\t参照\n"申請は_x000D_\n休暇です"\tR')) == [("申請は\n休暇です", "R")]
+
+
+FOLDER = Path(__file__).parents[2] / "data" / "tables"
+
+
+def test_a_data_set_as_langfuse_downloads_it() -> None:
+    table = read_table((FOLDER / "langfuse_export_dataset.csv").read_text("utf-8"))
+    assert pairs(table) == [("有給休暇は何日もらえますか", "10日です"), ("日当はいくらですか", "2,000円です")]
+
+
+def test_json_without_the_quotes_of_csv() -> None:
+    table = read_table((FOLDER / "json_in_csv_table.csv").read_text("utf-8"))
+    assert pairs(table) == [("見積もりの日付はいつですか", "2024/09/03"), ("金額はいくらですか", "2,000")]
+    assert told(table) == {"put_together": {"rows": [3]}}
