@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from evaluation.errors import EvaluationError, Reason
+from evaluation.pictures import without_pictures
 from evaluation.reasoning import Spoken, spoken
 
 # Longer than anything a chatbot answers; beyond it the input is refused in plain words and not cut.
@@ -143,6 +144,8 @@ def read_text(value: object, name: str, limit: int = MAX_TEXT_CHARACTERS, *, str
         value = value[0]
     if not isinstance(value, str):
         raise EvaluationError(Reason.NOT_TEXT, field=name)
+    if name in _PROSE:
+        value = without_pictures(value)
     _check(value.strip(), name, limit)
     return value.strip() if strip else value
 
@@ -245,10 +248,11 @@ def _items(value: object) -> Iterable[object]:
 
 def _chunk(item: object) -> Chunk | None:
     if isinstance(item, str):
-        text = item.strip(_BLANK)
+        text = without_pictures(item).strip(_BLANK)
         return Chunk(text) if text else None
     if isinstance(item, Mapping):
-        text = next((item[key] for key in _TEXT_KEYS if isinstance(item.get(key), str)), "").strip(_BLANK)
+        text = next((item[key] for key in _TEXT_KEYS if isinstance(item.get(key), str)), "")
+        text = without_pictures(text).strip(_BLANK)
         if text:
             metadata = item.get("metadata")
             sources = metadata if isinstance(metadata, Mapping) else item

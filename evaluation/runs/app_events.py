@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evaluation.errors import EvaluationError, Reason
+from evaluation.pictures import without_pictures
 from evaluation.reasoning import spoken
 from evaluation.runs.agent_words import AgentWords
 from evaluation.runs.retrieved import Retrieved
@@ -188,7 +189,7 @@ class _Stream:
         said = spoken(self._text())
         if not said.text.strip():
             raise EvaluationError(Reason.ONLY_THOUGHTS if said.thought else Reason.APP_EMPTY_ANSWER)
-        return AppAnswer(said.text.strip(), self._contexts(), self._tokens)
+        return AppAnswer(without_pictures(said.text).strip(), self._contexts(), self._tokens)
 
     def _contexts(self) -> Contexts:
         """The chunks of the first source that has some; without any, whether something looked for them."""

@@ -10,6 +10,7 @@ from evaluation.errors import Reason
 from evaluation.golden.table import Row
 from evaluation.judging.models import ModelIdentity
 from evaluation.languages import Language
+from evaluation.pictures import without_pictures
 from evaluation.result import MetricResult, bounded
 from evaluation.sample import Chunk, Contexts, Sample
 from evaluation.statistics.gate import GateKind
@@ -220,7 +221,7 @@ def open_records(rows: Sequence[Row], repeat: int) -> list[RowRecord]:
             row=number,
             question=row.question,
             repetition=repetition,
-            reference=row.reference,
+            reference=without_pictures(row.reference),
             documents=row.documents,
             category=row.category,
             inputs=dict(row.others),

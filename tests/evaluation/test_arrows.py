@@ -16,7 +16,8 @@ FLOORS = (
     {"metrics"},
     {"judging"},
     {"statistics", "sample", "settings", "texts", "result", "storage"},
-    {"errors", "languages", "folding", "reasoning"},
+    {"reasoning", "pictures"},
+    {"errors", "languages", "folding"},
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 # Outside the core: who may import whom of the project's own packages.

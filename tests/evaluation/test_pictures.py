@@ -1,0 +1,105 @@
+"""Pictures written into a text, as bots and documents have them."""
+
+import base64
+import random
+import time
+from collections.abc import Callable
+
+import pytest
+
+from evaluation.pictures import without_pictures
+from evaluation.sample import read_answer, read_contexts, read_text
+
+BYTES = random.Random(1).randbytes(3000)
+DATA = base64.b64encode(BYTES).decode()
+WRAPPED = base64.encodebytes(BYTES).decode()
+PNG = f"data:image/png;base64,{DATA}"
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (f"10日です。\n\n![図]({PNG})", "10日です。\n\n[画像: 図]"),
+        (f"10日です。![]({PNG})続きです。![]({PNG} \"図\")", "10日です。[画像]続きです。[画像]"),
+        (f"図は![図](<{PNG}>)です", "図は[画像: 図]です"),
+        (f'図は<img alt="図" src="{PNG}" width=20>です', "図は[画像]です"),
+        (f"図は<IMG SRC='{PNG.replace('data', 'DATA')}'/>です", "図は[画像]です"),
+        (f"図は{PNG}です", "図は[画像]です"),
+        (f"図は data:image/jpeg;charset=utf-8;base64,{WRAPPED} です", "図は [画像]\n です"),
+        (f"<svg><image href='{PNG}'/></svg> の図", "<svg><image href='[画像]'/></svg> の図"),
+        ("図は![](data:image/svg+xml," + "%3Csvg%20xmlns=%22a%22/%3E" * 20 + ")", "図は[画像]"),
+        ("点は![](data:image/gif;base64,R0lGODlhAQABAAAAACw=)", "点は[画像]"),
+        (f"音は[聞く](data:audio/mpeg;base64,{DATA})", "音は[聞く]([音声])"),
+        (f"表は[開く](data:application/pdf;base64,{DATA})", "表は[開く]([データ])"),
+        (f"The chart: ![chart]({PNG}) It rises.", "The chart: [image: chart] It rises."),
+        (f"这是图 ![]({PNG})", "这是图 [图片]"),
+        (f"図の中身は {DATA} です", "図の中身は [データ] です"),
+        (f"図の中身は\n{WRAPPED}です", "図の中身は\n[データ]\nです"),
+        (PNG, "[image]"),
+    ],
+)  # fmt: skip
+def test_a_placeholder_stands_for_it(text: str, left: str) -> None:
+    assert without_pictures(text) == left
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "10日です。",
+        "![図](https://example.com/a.png)",
+        "画像は data:image/png;base64,iVBORw0KGgo のように書きます。",
+        "data:text/plain,hello",
+        "data: 10, image/png",
+        "a" * 5000,
+        "ACGT" * 1000,
+        "=" * 5000,
+        "-" * 5000,
+        "https://example.com/" + "/".join(["abc123"] * 20) + "?q=" + "x" * 300,
+        "eyJhbGciOiJIUzI1NiJ9." + DATA[:300],
+    ],
+)
+def test_other_texts_stay_as_they_are(text: str) -> None:
+    assert without_pictures(text) == text
+
+
+def test_the_reported_answer_is_short() -> None:
+    answer = "10日です。\n\n![図](data:image/png;base64," + "iVBORw0KGgo" * 20000 + ")"
+
+    assert read_answer(answer).text == "10日です。\n\n[画像: 図]"
+
+
+def test_every_text_that_is_judged_is_read_so() -> None:
+    text = f"10日です。![]({PNG})" * 50
+    for field in ("question", "answer", "reference"):
+        assert read_text(text, field) == "10日です。[画像]" * 50
+    assert read_contexts([{"content": text}, text[:-1] + ") "]).texts == ["10日です。[画像]" * 50]
+
+
+LONG: dict[str, Callable[[int], str]] = {
+    "data": lambda n: "data:" * n,
+    "heads": lambda n: "data:image/png;" * n,
+    "brackets": lambda n: "![" * n,
+    "data:, brackets": lambda n: "data:" + "![](" * n,
+    "tags": lambda n: "data:" + "<img " * n,
+    "an open tag": lambda n: "data: <img " + "a " * n,
+    "pictures": lambda n: "![](data:image/png;base64,AAAA)" * n,
+    "a picture": lambda n: "![](data:image/png;base64," + "A1b2" * n,
+    "lines": lambda n: "data:image/png;base64," + ("A1b2" * 10 + "\n") * n,
+    "runs": lambda n: ("A1b2" * 120 + " ") * n,
+    "a blob": lambda n: "A1b2C3d4E5f6" * n,
+    "text": lambda n: "有給休暇は10日です。" * n,
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_the_time_grows_with_the_length(kind: str) -> None:
+    def seconds(characters: int) -> float:
+        text = LONG[kind](characters // len(LONG[kind](1)) + 1)[:characters]
+        started = time.process_time()
+        without_pictures(text)
+        return time.process_time() - started
+
+    seconds(1000)
+    short, long = min(seconds(20_000) for _ in range(3)), seconds(200_000)
+    assert long < 40 * max(short, 0.002), f"{short:.3f} s, {long:.3f} s"
