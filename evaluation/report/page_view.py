@@ -21,6 +21,7 @@ from evaluation.report.run_rows import level
 from evaluation.report.run_words import (
     compared,
     counts,
+    decisive,
     not_compared,
     progress,
     remarks,
@@ -148,7 +149,7 @@ def _metric(name: str, stats: MetricStatistics, report: RunReport, texts: Texts)
     return view | {
         "mean": score_text(stats.mean) if threshold is None else score_against(stats.mean, threshold),
         "interval": interval_text(stats.low, stats.high),
-        "tone": level(stats.mean, threshold),
+        "tone": level(decisive(name, stats, report), threshold),
         "dot_at": _percent(stats.mean),
         "band_at": _percent(stats.low),
         "band_width": _percent(stats.high - stats.low),
@@ -253,6 +254,6 @@ def _cell(name: str, stats: MetricStatistics, report: RunReport, texts: Texts) -
         "metric": texts.get(f"metrics.{name}"),
         "mean": None if mean is None else score_text(mean),
         "width": None if mean is None else _percent(mean),
-        "tone": "plain" if mean is None else level(mean, report.settings.thresholds.get(name)),
+        "tone": "plain" if mean is None else level(decisive(name, stats, report), report.settings.thresholds.get(name)),
         "count": texts.get("report.count", count=stats.scored),
     }

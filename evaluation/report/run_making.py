@@ -35,6 +35,9 @@ def making(report: RunReport, texts: Texts) -> Iterator[tuple[str, str]]:
     yield texts.get("report.votes"), texts.get("report.times", count=made.votes)
     if made.repeat > 1:
         yield texts.get("report.repeat"), texts.get("report.times", count=made.repeat)
+    if report.gate:
+        yield texts.get("report.gate"), texts.get(f"report.gates.{made.gate}")
+        yield texts.get("report.max_failed"), f"{100 * made.max_failed:g}%"
     yield texts.get("report.language"), texts.get(f"report.languages.{made.language}")
     if made.inputs:
         yield texts.get("report.inputs"), _listed(made.inputs, texts, "=")

@@ -8,6 +8,7 @@ from evaluation.report.numbers import difference_text, interval_text, score_agai
 from evaluation.report.run_words import (
     compared,
     counts,
+    decisive,
     first_step,
     price,
     progress,
@@ -74,7 +75,7 @@ def _table(report: RunReport, texts: Texts) -> str:
     for name, stats in report.statistics.items():
         cells = [
             texts.get(f"metrics.{name}"),
-            _mean(stats, report.settings.thresholds.get(name), texts),
+            _mean(name, stats, report, texts),
             texts.get("dot").join(counts(stats, texts)),
         ]
         if report.comparison:
@@ -85,11 +86,12 @@ def _table(report: RunReport, texts: Texts) -> str:
     return "\n".join(lines)
 
 
-def _mean(stats: MetricStatistics, threshold: float | None, texts: Texts) -> str:
+def _mean(name: str, stats: MetricStatistics, report: RunReport, texts: Texts) -> str:
     if stats.mean is None or stats.low is None or stats.high is None:
         return texts.get("not_evaluated")
+    threshold = report.settings.thresholds.get(name)
     text = score_text(stats.mean) if threshold is None else score_against(stats.mean, threshold)
-    return f"{text} [{interval_text(stats.low, stats.high)}] {mark_of(stats.mean, threshold)}"
+    return f"{text} [{interval_text(stats.low, stats.high)}] {mark_of(decisive(name, stats, report), threshold)}"
 
 
 def _next(report: RunReport, texts: Texts, bold: str = "") -> str:

@@ -123,6 +123,12 @@ def _few(report: RunReport, texts: Texts) -> str:
     )
 
 
+def decisive(name: str, stats: MetricStatistics, report: RunReport) -> float:
+    """What decides whether a metric with a mean is good: the mean, or what must reach the threshold instead."""
+    low_end = report.settings.gate == "sure" and name in report.settings.thresholds
+    return (stats.low if low_end else stats.mean) or 0.0
+
+
 def _listed(metrics: Sequence[str], texts: Texts) -> str:
     return texts.get("separator").join(texts.get(f"metrics.{name}") for name in metrics)
 
@@ -147,8 +153,8 @@ def compared(report: RunReport, texts: Texts) -> str:
         return ""
     comparison, before = report.comparison, report.compared_with
     differences = comparison.differences
-    if comparison.paired == 0:
-        return texts.get("report.compared_nothing", before=before)
+    if all(difference.why == "no_pairs" for difference in differences.values()):
+        return texts.get("report.compared_unscored" if comparison.paired else "report.compared_nothing", before=before)
     sentences = []
     for sign in ("better", "worse"):
         names = [

@@ -16,7 +16,16 @@ from evaluation.metrics import METRICS
 from evaluation.report.escape import one_line
 from evaluation.report.run_making import making
 from evaluation.report.run_rows import app_failure, lacking, metric_failures, state_word
-from evaluation.report.run_words import compared, not_compared, progress, remarks, sign_word, verdict, with_questions
+from evaluation.report.run_words import (
+    compared,
+    decisive,
+    not_compared,
+    progress,
+    remarks,
+    sign_word,
+    verdict,
+    with_questions,
+)
 from evaluation.runs.conclusions import MetricStatistics
 from evaluation.runs.records import RowRecord
 from evaluation.runs.summary import RunReport
@@ -152,7 +161,8 @@ def _means(sheet: _Sheet, report: RunReport, texts: Texts) -> None:
         threshold = report.settings.thresholds.get(metric)
         word = None
         if threshold is not None and stats.mean is not None:
-            word = texts.get("report.reached" if reaches(stats.mean, threshold) else "report.not_reached")
+            reached = reaches(decisive(metric, stats, report), threshold)
+            word = texts.get("report.reached" if reached else "report.not_reached")
         cells: list[object] = [texts.get(f"metrics.{metric}"), None, *_numbers(stats), threshold, word]
         if report.comparison is not None:
             found = report.comparison.differences[metric]
