@@ -192,13 +192,13 @@ def test_answers_that_have_not_changed_keep_their_scores(
 def test_a_run_is_compared_with_the_one_before_and_with_a_named_one(
     evaluate: Evaluate, judge: ScriptedModelServer
 ) -> None:
-    evaluate(6, run_name="基準")
+    evaluate(8, run_name="基準")
     judge.on("faithfulness.verdicts", {"verdicts": [{"id": 1, "reason": "", "verdict": 0}]})
-    worse = evaluate(6, run_name="変更後", compare_with="基準", fresh=True)
+    worse = evaluate(8, run_name="変更後", compare_with="基準", fresh=True)
     assert worse.variables["details"]["compared_with"] == "基準 #1"
     difference = worse.variables["details"]["comparison"]["differences"]["faithfulness"]
-    assert (difference["mean"], difference["pairs"], difference["sign"]) == (-1, 6, "worse")
-    same = evaluate(6, run_name="変更後")
+    assert (difference["mean"], difference["pairs"], difference["sign"]) == (-1, 8, "worse")
+    same = evaluate(8, run_name="変更後")
     assert same.variables["details"]["compared_with"] == "変更後 #1"
     assert same.variables["details"]["comparison"]["differences"]["faithfulness"]["sign"] == "no_clear_difference"
 
