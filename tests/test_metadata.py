@@ -33,7 +33,17 @@ METRIC_OUTPUTS = {
     "summary": "string",
     "details": "object",
 }
-# tool -> parameters in the order in which Studio shows them; a * marks the required ones.
+# The order in which Studio shows a tool's fields, the same in all tools: what is done and with what, the models, how
+# they judge, what else a tool lets people choose, and last the numbers to be reached.
+ORDER = (
+    *("action", "app", "question", "answer", "contexts", "reference", "documents"),
+    *("golden", "golden_file", "table_name", "version", "run_name", "compare_with"),
+    *("model", "embedding_model", "metrics", "depth", "language"),
+    *("workspace_default", "state", "votes", "question_count", "similarity_weight", "concurrency", "parallel_calls"),
+    *("max_rows", "include_drafts", "repeat", "time_limit", "fresh", "keep_runs"),
+    *("min_similarity", "threshold", *(f"{metric}_threshold" for metric in METRICS), "gate", "max_failed"),
+)
+# tool -> its parameters; a * marks the required ones.
 PARAMETERS = {
     "judge_settings": ["model*", "embedding_model", "workspace_default", "language"],
     "reference_lookup": [
@@ -50,9 +60,8 @@ PARAMETERS = {
     ],
     "evaluate_answer": [
         *("question*", "answer*", "contexts*", "reference", "documents"),
-        *("model", "embedding_model", "metrics", "depth", "language", "threshold"),
-        *(f"{metric}_threshold" for metric in METRICS),
-        *("votes", "question_count"),
+        *("model", "embedding_model", "metrics", "depth", "language"),
+        *("votes", "question_count", "threshold"),
     ],
     "evaluate_app": [
         *("app*", "golden", "golden_file", "table_name", "run_name"),
@@ -229,10 +238,10 @@ def test_a_tools_names_agree_with_its_files(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
-def test_a_tool_has_exactly_the_agreed_parameters(name: str) -> None:
+def test_a_tool_has_exactly_the_agreed_parameters_in_the_order_of_all_tools(name: str) -> None:
     found = [entry["name"] + "*" * entry["required"] for entry in TOOLS[name]["parameters"]]
 
-    assert found == PARAMETERS[name]
+    assert found == sorted(PARAMETERS[name], key=lambda entry: ORDER.index(entry.removesuffix("*")))
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
@@ -256,9 +265,10 @@ def test_the_description_of_a_number_warns_of_comparing_with_equals(name: str) -
 
 @pytest.mark.parametrize(("name", "tools"), shared_parameters())
 def test_a_shared_parameter_is_the_same_in_all_tools(name: str, tools: list[str]) -> None:
-    # What differs on purpose: the one required model, and what a model or a depth does in the tool at hand.
-    free = {"model": {"required", "human_description"}, "embedding_model": {"human_description"}}
-    free["depth"] = {"human_description"}
+    # What differs on purpose: the one required model, what a model or a depth does in the tool at hand, and what is
+    # left out without a reference.
+    free = {"model": {"required", "label", "human_description"}, "embedding_model": {"human_description"}}
+    free["depth"] = free["reference"] = {"human_description"}
     # Beside a file a pasted table is no longer needed, and its further columns mean something.
     free["golden"] = {"required", "human_description", "llm_description"}
     # A name to save under, or to look up.
@@ -328,7 +338,7 @@ def test_select_options_are_complete_and_hold_their_default(name: str) -> None:
     [
         ("answer_relevancy", "question_count", 1, 10, 3),
         ("faithfulness", "threshold", 0, 1, None),
-        ("evaluate_answer", "faithfulness_threshold", 0, 1, None),
+        ("evaluate_app", "faithfulness_threshold", 0, 1, None),
         ("answer_correctness", "similarity_weight", 0, 1, None),
         ("reference_lookup", "min_similarity", 0, 1, None),
         ("evaluate_app", "threshold", 0, 1, None),
@@ -349,6 +359,38 @@ def test_numbers_have_their_limits(tool: str, name: str, low: float, high: float
 
 
 # --- what people read ---
+
+
+@pytest.mark.parametrize(("code", "language"), [("en", "en_US"), ("ja", "ja_JP"), ("zh", "zh_Hans")])
+def test_help_names_what_studio_shows(code: Language, language: str) -> None:
+    # sys.query is not in the variable picker of 1.16; an array field opens as a JSON editor; a setting without a star
+    # looks required all the same.
+    user_input = {"en": "User Input", "ja": "ユーザー入力", "zh": "用户输入"}[code]
+    optional = {"en": "optional", "ja": "任意", "zh": "可选"}[code]
+    for tool in TOOLS.values():
+        for entry in tool["parameters"]:
+            label, text = entry["label"][language], entry["human_description"][language]
+            if entry["name"] == "question":
+                assert re.search(rf"{user_input}.*query.*sys\.query|query.*{user_input}.*sys\.query", text)
+            if entry["name"] == "contexts":
+                assert re.search(r"\{x\}.*result", label)
+            if entry["type"] == "model-selector":
+                assert (optional in label) != entry["required"]
+    reason = load_texts(code).get("reasons.no_question")
+    assert user_input in reason
+    assert "sys.query" in reason
+
+
+@pytest.mark.parametrize(
+    ("language", "words"),
+    [
+        ("en_US", "scores that need it are left out"),
+        ("ja_JP", "参照が要る指標だけ"),
+        ("zh_Hans", "只有需要参考答案的指标"),
+    ],
+)
+def test_the_reference_of_all_scores_says_which_of_them_need_it(language: str, words: str) -> None:
+    assert words in parameter("evaluate_answer", "reference")["human_description"][language]
 
 
 @pytest.mark.parametrize(("where", "texts"), ALL_TRANSLATIONS)

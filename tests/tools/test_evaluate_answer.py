@@ -145,15 +145,13 @@ def test_one_metrics_failure_leaves_the_others_alone(run: Run, card: ScriptedMod
     ("thresholds", "passed"),
     [
         ({}, None),
-        ({"faithfulness_threshold": 0.5}, True),
-        ({"faithfulness_threshold": "0．５"}, True),
-        ({"faithfulness_threshold": "70%"}, False),
+        ({"threshold": 0.5}, True),
+        ({"threshold": "0．５"}, True),
+        ({"threshold": "70%"}, False),
         ({"threshold": 0.4}, True),
-        ({"threshold": 0.4, "faithfulness_threshold": 0.6}, False),
-        ({"answer_correctness_threshold": 0.9}, None),
     ],
 )
-def test_thresholds_per_metric(thresholds: dict[str, Any], passed: bool | None, run: Run) -> None:
+def test_the_threshold_holds_for_every_score(thresholds: dict[str, Any], passed: bool | None, run: Run) -> None:
     # faithfulness is 0.5, the others are higher
     assert run("evaluate_answer", **thresholds).variables["passed"] is passed
 
@@ -162,7 +160,6 @@ def test_thresholds_per_metric(thresholds: dict[str, Any], passed: bool | None, 
     ("changes", "named"),
     [
         ({"threshold": "abc"}, "しきい値"),
-        ({"context_recall_threshold": "abc"}, "必要コンテキストの網羅性のしきい値"),
         ({"metrics": "bleu"}, "採点する指標"),
         ({"depth": "deep"}, "評価の深さ"),
         ({"votes": "2"}, "判定の回数"),

@@ -208,7 +208,7 @@ def test_every_reason_reads_as_a_sentence_in_every_language(reason: Reason, lang
     result = MetricResult.without_score("faithfulness", "1", EvaluationError(reason, **VALUES))
     for line in (list_line(result, texts), summary_line(result, texts)):
         assert "\n" not in line
-        assert not re.search(r"\b(None|null|nan)\b|\{(?!\{#)", line.replace("{{#sys.query#}}", ""))
+        assert not re.search(r"\b(None|null|nan)\b|[{}]", line)
     assert len(reason_sentence(reason, VALUES, texts)) > 5
 
 
