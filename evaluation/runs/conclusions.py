@@ -185,13 +185,12 @@ def compare(now: Sequence[RowRecord], before: Sequence[RowRecord], metrics: Sequ
     """The run against an earlier one, row by row: of the same question with the same inputs, and the same repetition.
 
     Rows of the same question that are alike in all of these are paired by their reference first, then in order. A
-    metric that reads the reference is not compared in rows where that has changed: its score is another one's.
+    metric that reads the reference is not compared in rows where that has changed: its score is another one's. Nor is
+    one that the earlier run did not ask for.
     Rows that are not finished count as questions but have no scores.
     """
     pairs = _paired(now, before)
-    comparable = {
-        name: [pair for pair in pairs if pair.same_reference or not _reads_reference(name)] for name in metrics
-    }
+    comparable = {name: _comparable(pairs, name) if _asked(before, name) else [] for name in metrics}
     changed = [Named(pair.now.row, pair.now.question) for pair in pairs if not pair.same_reference]
     lost = _lost(comparable)
     changes = [change for name, of_metric in comparable.items() for change in _changes(of_metric, name)]
@@ -238,8 +237,16 @@ def _grouped(records: Sequence[RowRecord], folded: Callable[[str], str]) -> dict
     return grouped
 
 
-def _reads_reference(metric: str) -> bool:
-    return metric in METRICS and "reference" in METRICS[metric].inputs
+def _asked(records: Sequence[RowRecord], metric: str) -> bool:
+    """Whether a run scored a metric at all, as far as its rows tell: those whose app failed have none."""
+    done = [record for record in records if record.state == "done"]
+    return not done or any(metric in record.metrics for record in done)
+
+
+def _comparable(pairs: Sequence[_Pair], metric: str) -> list[_Pair]:
+    """The pairs without those in which the metric has another reference to go by."""
+    reads_reference = metric in METRICS and "reference" in METRICS[metric].inputs
+    return [pair for pair in pairs if pair.same_reference or not reads_reference]
 
 
 def _scored_pairs(pairs: Sequence[_Pair], metric: str) -> Pairs:

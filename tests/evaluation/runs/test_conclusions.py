@@ -204,6 +204,17 @@ def test_a_pair_is_lost_whichever_run_failed_and_wherever() -> None:
     ]
 
 
+def test_a_metric_that_was_not_asked_for_before_has_no_pairs_and_lost_none() -> None:
+    now = [record(row, f"質問{row}", faithfulness=1.0, context_recall=1.0) for row in range(1, 9)]
+    before = [*faithfulness(*[0.5] * 7), failed(8, "質問8")]
+    found = compare(now, before, ["faithfulness", "context_recall"])
+    assert (found.differences["context_recall"].lost, found.differences["context_recall"].why) == (0, "no_pairs")
+    assert found.differences["faithfulness"].lost == 1
+    assert found.lost == [Lost(8, "質問8", ("faithfulness",), failed_now=False)]
+    # An earlier run that failed as a whole was asked for everything.
+    assert compare(now, [failed(1, "質問1")], ["context_recall"]).differences["context_recall"].lost == 1
+
+
 def test_only_metrics_that_lost_pairs_have_no_sign() -> None:
     now = [record(n, f"質問{n}", faithfulness=1.0, answer_relevancy=1.0) for n in range(1, 10)]
     before = [record(n, f"質問{n}", faithfulness=0.5, answer_relevancy=0.5) for n in range(1, 10)]
