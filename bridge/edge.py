@@ -6,8 +6,8 @@ everyone. So a call always gives its text, its JSON and each of its declared var
 
 import logging
 from abc import abstractmethod
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dify_plugin import Tool
@@ -40,11 +40,16 @@ class OutputFile:
 
 @dataclass(frozen=True)
 class Output:
-    """What a tool gives: the text for the chat, each variable that its YAML declares, and files."""
+    """What a tool gives: the text for the chat, each variable that its YAML declares, and files.
+
+    Attributes:
+        afterwards: called when the last of it has been written, as far as a plugin gets to know.
+    """
 
     text: str
     variables: Mapping[str, Any]
     files: Sequence[OutputFile] = ()
+    afterwards: Callable[[], None] = field(default=lambda: None)
 
 
 class EvaluatorTool(Tool):
@@ -75,6 +80,10 @@ class EvaluatorTool(Tool):
             yield self.create_variable_message(name, value)
         for file in output.files:
             yield self.create_blob_message(file.data, {"mime_type": file.mime_type, "filename": file.name})
+        try:
+            output.afterwards()
+        except BaseException:
+            logger.exception("%s failed after its output: %s", type(self).__name__, whereabouts())
 
     def _safely(self, parameters: Mapping[str, Any]) -> Output:
         texts = load_texts(choose_language(parameters.get("language")))

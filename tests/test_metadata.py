@@ -70,7 +70,7 @@ PARAMETERS = {
         *("gate", "max_failed"),
         *("votes", "question_count", "concurrency", "parallel_calls"),
         *("max_rows", "include_drafts", "repeat", "time_limit", "fresh"),
-        *("compare_with", "keep_runs"),
+        *("retry_failed", "compare_with", "keep_runs"),
     ],
 }
 OUTPUTS = dict.fromkeys(METRICS, METRIC_OUTPUTS) | {
@@ -312,8 +312,7 @@ def test_parameter_types_are_those_that_dify_hands_over(name: str) -> None:
             "number",
         ),
         "workspace_default": "boolean",
-        "fresh": "boolean",
-        "include_drafts": "boolean",
+        **dict.fromkeys(("fresh", "retry_failed", "include_drafts"), "boolean"),
         "app": "app-selector",
         # Of any number: with `file` Dify refuses a call without one.
         "golden_file": "files",
@@ -348,7 +347,7 @@ def test_select_options_are_complete_and_hold_their_default(name: str) -> None:
         ("evaluate_app", "repeat", 1, app.MAX_REPEAT, 1),
         ("evaluate_app", "time_limit", app.SHORTEST_SECONDS, app.LONGEST_SECONDS, app.DEFAULT_SECONDS),
         ("evaluate_app", "max_failed", 0, 1, 0),
-        ("evaluate_app", "keep_runs", 1, app.MAX_KEPT_RUNS, None),
+        ("evaluate_app", "keep_runs", 1, app.MAX_KEPT_RUNS, app.DEFAULT_KEPT_RUNS),
         ("question_table", "version", 1, HIGHEST_VERSION, None),
     ],
 )

@@ -1,4 +1,4 @@
-"""Time that tests can replace, and threads that nobody waits for."""
+"""Time that tests can replace, deadlines, and threads that nobody waits for."""
 
 import threading
 import time
@@ -22,6 +22,28 @@ class Clock:
     def sleep(self, seconds: float) -> None:
         """Wait that long."""
         time.sleep(seconds)
+
+
+class Deadline:
+    """When something must have ended.
+
+    Args:
+        seconds: from now, or from `since`.
+        since: a time of the clock.
+    """
+
+    def __init__(self, seconds: float, clock: Clock | None = None, *, since: float | None = None) -> None:
+        self.clock = clock or Clock()
+        self.seconds = seconds
+        self._at = (self.clock.now() if since is None else since) + seconds
+
+    def left(self) -> float:
+        """Seconds until then; below 0 when it is over."""
+        return self._at - self.clock.now()
+
+    def earlier(self, seconds: float) -> "Deadline":
+        """The deadline that lies so many seconds before this one."""
+        return Deadline(self.left() - seconds, self.clock)
 
 
 def spawn[R](call: Callable[[], R]) -> "Future[R]":

@@ -15,6 +15,9 @@ from evaluation.result import MetricResult, bounded
 from evaluation.sample import Chunk, Contexts, Sample
 from evaluation.statistics.gate import GateKind
 
+# Of everything that is kept of runs. What another version wrote is told, never misread; what has no number is older.
+SCHEMA = 2
+
 RowState = Literal["open", "answered", "done", "failed"]
 
 
@@ -101,16 +104,23 @@ class RowRecord:
 
     def as_json(self) -> bytes:
         # As escapes even half a character from a broken text can be kept; packing makes up for their length.
-        return json.dumps(asdict(self), allow_nan=False).encode()
+        return json.dumps({"schema": SCHEMA, **asdict(self)}, allow_nan=False).encode()
 
     @classmethod
     def from_json(cls, data: bytes) -> "RowRecord":
-        """The record that was kept; fields of another version that are not known are left out.
+        """The record that was kept; fields that are not known are left out.
 
         Raises:
-            ValueError: it is none.
+            ValueError: it is none, or was kept in another format.
         """
         value = json.loads(data)
+        if not isinstance(value, dict) or value.get("schema") != SCHEMA:
+            raise ValueError("not a row's record")
+        return cls.from_dict(value)
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> "RowRecord":
+        """The record of a mapping; raises ValueError when it is none."""
         known = {entry.name for entry in fields(cls)}
         try:
             return cls(**{name: item for name, item in value.items() if name in known})

@@ -11,12 +11,13 @@ from functools import partial
 from typing import Any
 
 from evaluation.errors import TRANSIENT, EvaluationError, JudgeError, Reason, whereabouts
-from evaluation.judging.clock import Clock, spawn
+from evaluation.judging.clock import Deadline, spawn
 from evaluation.judging.places import Caller, Places, Turns
 from evaluation.judging.session import LONGEST_WAIT_SECONDS
 from evaluation.runs.app_events import AppAnswer
+from evaluation.runs.lock import RunLock
 from evaluation.runs.records import RowRecord
-from evaluation.runs.store import LOCK_RENEWAL_SECONDS, RunStore
+from evaluation.runs.store import BEGUN_AT_ONCE, RunStore
 
 logger = logging.getLogger(__name__)
 
@@ -70,9 +71,10 @@ class Runner:
         store, number: where the rows are kept.
         ask: gives the app's answer for a row; raises EvaluationError.
         score: fills in a row's metrics within the seconds it is given; what fails is a metric that failed.
+        lock: the run's, which this call has taken.
         places: for the calls of the app.
         concurrency: rows at a time.
-        seconds: the budget of the call.
+        deadline: by then no row is worked on any more.
     """
 
     def __init__(
@@ -82,10 +84,10 @@ class Runner:
         ask: Ask,
         score: Score,
         *,
+        lock: RunLock,
         concurrency: int,
-        seconds: float,
+        deadline: Deadline,
         places: Caller | None = None,
-        clock: Clock | None = None,
     ) -> None:
         self._store = store
         self._number = number
@@ -93,16 +95,20 @@ class Runner:
         self._score = score
         self._places = places or Places().run()
         self._concurrency = concurrency
-        self._clock = clock or Clock()
-        self._deadline = self._clock.now() + seconds
+        self._run_lock = lock
+        self._deadline = deadline
+        self._clock = deadline.clock
         # A row that had this long and still did not end would not do so in another call either.
-        self._enough = min(APP_SECONDS, seconds / 2)
+        self._enough = min(APP_SECONDS, deadline.left() / 2)
         self._durations: list[float] = []
         self._outcome = RunOutcome()
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
         self._stopped = self._left_behind = self._busy = False
         self._writing = 0
+        self._order: dict[str, int] = {}
+        self._begun = 0
+        self._beginning = threading.Lock()
 
     def run(self, records: Sequence[RowRecord]) -> RunOutcome:
         """Takes each record that is not done as far as time allows; the records are changed in place.
@@ -114,12 +120,14 @@ class Runner:
         ended = [record for record in records if record.state in {"done", "failed"}]
         again = [record for record in ended if record.state == "failed" or not record.judged]
         waiting = iter([*unfinished, *again])
-        renewed = self._clock.now()
+        self._order = {record.key: place for place, record in enumerate(records, start=1)}
+        self._begun = self._store.begun(self._number)
         workers = [spawn(lambda: self._work(waiting)) for _ in range(self._concurrency)]
         while not all(worker.done() for worker in workers) and self._left() > 0:
-            if self._clock.now() - renewed >= LOCK_RENEWAL_SECONDS:
-                renewed = self._clock.now()
-                spawn(lambda: self._keep(self._store.renew_lock))
+            self._run_lock.tell(sum(record.state in {"done", "failed"} for record in records))
+            if self._run_lock.lost.is_set():
+                self._end_with(EvaluationError(Reason.RUN_TAKEN_OVER))
+                break
             wait(workers, timeout=min(LOOKING_SECONDS, max(0.01, self._left())))
         with self._lock:
             self._stopped = True
@@ -133,7 +141,7 @@ class Runner:
         return self._outcome
 
     def _left(self) -> float:
-        return self._deadline - self._clock.now()
+        return self._deadline.left()
 
     def _work(self, waiting: Iterator[RowRecord]) -> None:
         while (record := self._next(waiting)) is not None:
@@ -141,6 +149,7 @@ class Runner:
             # The row itself is what the report shows; it must not change under it once time is up.
             draft = replace(record)
             try:
+                self._begin(record)
                 self._take(record, draft)
             except EvaluationError as error:
                 self._end_with(error)
@@ -156,6 +165,14 @@ class Runner:
             if self._stopped or self._outcome.error or self._left() < usual * SPARE_SHARE + SPARE_SECONDS:
                 return None
             return next(waiting, None)
+
+    def _begin(self, record: RowRecord) -> None:
+        """Notes that the row may be kept from now on, some rows at a time, so that no other is looked for later."""
+        with self._beginning:
+            if (place := self._order[record.key]) > self._begun:
+                begun = place - 1 + BEGUN_AT_ONCE
+                self._store.write_begun(self._number, begun)
+                self._begun = begun
 
     def _take(self, record: RowRecord, draft: RowRecord) -> None:
         """One row: the app's answer, then its scores, each kept as soon as it is there.

@@ -1,258 +1,206 @@
-"""Where runs are kept: one key for a run's head, one for each row, none that two rows write.
+"""Where the runs of one name are kept. What lies under which key, and what each value holds: docs/storage.md."""
 
-Keys: runs/<name>/head (which number is the newest, and the oldest that may be kept), runs/<name>/lock,
-runs/<name>/<number>/head, runs/<name>/<number>/<row>, scores/<fingerprint> (which row has these scores). <name> is a
-hash, as names may be long and hold anything.
-"""
-
-import contextlib
 import hashlib
 import json
-import time
-import uuid
 import zlib
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
-from evaluation.errors import EvaluationError, Reason
-from evaluation.result import bounded
-from evaluation.runs.records import RowRecord, RunSettings
+from evaluation.errors import EvaluationError
+from evaluation.runs.heads import RunHead, RunSummary
+from evaluation.runs.packing import light, packed, packed_index, unpacked, unpacked_index
+from evaluation.runs.records import SCHEMA, RowRecord
+from evaluation.storage.many import at_once, read_all
+from evaluation.storage.values import Values, discard, read, read_json, write, write_json
 
-# A call that was killed leaves its lock behind; one that lives renews it far more often than this.
-LOCK_SECONDS = 30.0
-LOCK_RENEWAL_SECONDS = 5.0
-# Far more than a write takes.
-LOCK_SETTLING_SECONDS = 0.2
-# What deleting old runs may take of a call; the rest is deleted by the next one.
-DELETING_SECONDS = 15.0
-# A value travels as hex in one line, which must stay far below 5 MB.
-MAX_VALUE_BYTES = 900_000
-# How a record that is larger is cut: chunks, characters of each, characters of the answer and of each metric.
-_CUTS = ((500, 1000, 20_000, 20_000), (100, 300, 5_000, 5_000), (20, 100, 1_000, 1_000))
-# Dify's words for a write that it refused for the storage's size.
-_FULL = "max storage size"
+# Rows of an index in one value.
+INDEX_ROWS = 250
+# Rows that are noted as begun at once.
+BEGUN_AT_ONCE = 50
+# What a run's lock is called.
+LOCK = "lock"
 
 
-class Values(Protocol):
-    """A key-value store. Reading or deleting a missing key raises."""
+def run_base(name: str, app_id: str) -> str:
+    """What the keys of a name's runs begin with: a hash, as names may be long and hold anything.
 
-    def get(self, key: str) -> bytes: ...
-    def set(self, key: str, val: bytes) -> None: ...
-    def delete(self, key: str) -> None: ...
-    def exist(self, key: str) -> bool: ...
-
-
-@dataclass(frozen=True)
-class RunHead:
-    """What a run is: its settings and table. Written when it begins and when it is finished, by one call alone.
-
-    Attributes:
-        table: a hash of the rows that are asked.
-        keys: the records' names.
+    Args:
+        name: of the run; "" where the app stands for it.
+        app_id: of the app that is evaluated.
     """
-
-    number: int
-    started_at: str
-    settings: RunSettings
-    table: str
-    keys: tuple[str, ...] = field(default=())
-    finished: bool = False
+    # No name begins with this: names are stripped of white space.
+    identity = name or f"\n{app_id}"
+    return f"runs/{hashlib.sha256(identity.encode(errors='replace')).hexdigest()[:24]}"
 
 
 class RunStore:
-    """The runs of one name."""
+    """The runs of one name.
 
-    def __init__(self, values: Values, name: str) -> None:
-        self._values = values
-        self._base = f"runs/{hashlib.sha256(name.encode(errors='replace')).hexdigest()[:24]}"
-        self._owner = uuid.uuid4().hex
+    Reading raises storage_failed when the storage does, writing storage_full or storage_failed; a value may be there
+    although it was refused.
 
-    def newest_number(self) -> int:
-        """The number of the newest run of the name, 0 when there is none.
+    Args:
+        base: as run_base gives it.
+    """
 
-        Raises:
-            EvaluationError: storage_failed, as from everything that reads here.
-        """
-        return int(self._read_json(f"{self._base}/head").get("number", 0))
+    def __init__(self, values: Values, base: str) -> None:
+        self.values = values
+        self.base = base
+
+    def key(self, number: int, name: str) -> str:
+        """The key of something of a run: head, summary, lock, or a row."""
+        return f"{self.base}/{number}/{name}"
+
+    # --- numbers ---
+
+    def numbers(self) -> tuple[int, int]:
+        """The numbers of the oldest run that may be kept and of the newest; (1, 0) when there was none yet."""
+        kept = read_json(self.values, f"{self.base}/head")
+        newest = int(kept.get("number", 0))
+        # Of two runs that began at once one may have lost its note.
+        while read_json(self.values, self.key(newest + 1, "head")):
+            newest += 1
+        return int(kept.get("oldest", 1)), newest
+
+    def write_numbers(self, oldest: int, newest: int) -> None:
+        write_json(self.values, f"{self.base}/head", {"schema": SCHEMA, "oldest": oldest, "number": newest})
+
+    # --- heads and summaries ---
 
     def head(self, number: int) -> RunHead | None:
-        """The head of a run, None when it was deleted, never was, or can't be read."""
-        value = self._read_json(f"{self._base}/{number}/head")
-        try:
-            settings = RunSettings.from_dict(value["settings"])
-            return RunHead(**{**value, "settings": settings, "keys": tuple(value["keys"])})
-        except (KeyError, TypeError, AttributeError):
-            return None
+        """The head of a run, None when it was deleted, never was, is damaged or of another schema."""
+        return RunHead.from_dict(self.raw_head(number))
 
-    def write_head(self, head: RunHead) -> None:
-        """Keeps a run's head and makes the run the newest of its name."""
-        self._write_json(f"{self._base}/{head.number}/head", asdict(head))
-        numbers = self._read_json(f"{self._base}/head")
-        if numbers.get("number", 0) < head.number:
-            self._write_json(f"{self._base}/head", {**numbers, "number": head.number})
+    def raw_head(self, number: int) -> dict[str, Any]:
+        """The head as it is kept, of whatever schema; {} without one."""
+        return read_json(self.values, self.key(number, "head"))
+
+    def is_foreign(self, number: int) -> bool:
+        """Whether another version of the plugin has kept the run, in a way that this one does not read."""
+        head = self.raw_head(number)
+        return bool(head) and head.get("schema") != SCHEMA
+
+    def write_head(self, head: RunHead, oldest: int = 1) -> None:
+        """Keeps the head of a run that begins, the newest of its name from now on."""
+        write_json(self.values, self.key(head.number, "head"), head.as_dict())
+        self.write_numbers(oldest, head.number)
+
+    def summary(self, number: int) -> RunSummary | None:
+        """A run's summary, None without one: no call for it has ended yet, or it is being deleted."""
+        return self.summaries([number])[0]
+
+    def summaries(self, numbers: Sequence[int]) -> list[RunSummary | None]:
+        """The summaries of several runs, None for those without one."""
+        found = read_all(self.values, [self.key(number, "summary") for number in numbers])
+        return [RunSummary.from_dict(_object(data)) for data in found]
+
+    def write_summary(self, summary: RunSummary) -> None:
+        write_json(self.values, self.key(summary.head.number, "summary"), summary.as_dict())
+
+    # --- rows ---
 
     def read_row(self, number: int, key: str) -> RowRecord | None:
         """A row's record, None when it is not kept or can't be read."""
-        data = self._read(f"{self._base}/{number}/{key}")
-        try:
-            return None if data is None else RowRecord.from_json(zlib.decompress(data))
-        except (ValueError, zlib.error):
-            return None
+        return unpacked(read(self.values, self.key(number, key)))
 
-    def read_rows(self, head: RunHead) -> Iterator[RowRecord]:
-        """The records of a run that are kept, one after the other."""
-        for key in head.keys:
-            if (record := self.read_row(head.number, key)) is not None:
-                yield record
+    def read_rows(self, number: int, keys: Sequence[str]) -> list[RowRecord | None]:
+        """The records of several rows, None for those that are not kept or can't be read."""
+        return at_once(lambda key: self.read_row(number, key), keys)
 
     def write_row(self, number: int, record: RowRecord) -> None:
-        """Keeps a row's record.
-
-        Raises:
-            EvaluationError: storage_full or storage_failed. The record may be there all the same.
-        """
-        self._set(f"{self._base}/{number}/{record.key}", _packed(record))
+        """Keeps a row's record, and where its scores are when it is judged."""
+        write(self.values, self.key(number, record.key), packed(record))
         if record.state == "done" and record.judged:
-            self._write_json(f"scores/{record.fingerprint}", self._place(number, record.key))
+            write_json(self.values, scores_key(record), self.place(number, record.key))
 
-    def find_scores(self, fingerprint: str) -> RowRecord | None:
-        """An earlier row, of any run, whose scores depend on just the same; None when none can be read."""
+    def begun(self, number: int) -> int:
+        """How many of a run's rows, in the order in which they are asked, may have been begun: no other is kept."""
+        return int(read_json(self.values, self.key(number, "begun")).get("rows", BEGUN_AT_ONCE))
+
+    def write_begun(self, number: int, rows: int) -> None:
+        write_json(self.values, self.key(number, "begun"), {"rows": rows})
+
+    def find_scores(self, fingerprint: str, repetition: int, number: int) -> RowRecord | None:
+        """A row of an earlier run, of any name, whose scores depend on just the same; None when none can be read.
+
+        Never one of the run itself: what it asks several times shall show how much the judge's scores vary.
+
+        Args:
+            number: of the run that asks.
+        """
         try:
-            place = self._read_json(f"scores/{fingerprint}")
-            data = self._values.get(f"{place['base']}/{place['number']}/{place['key']}")
-            record = RowRecord.from_json(zlib.decompress(data))
+            place = _object(self.values.get(f"scores/{fingerprint}-{repetition}"))
+            if (place["base"], place["number"]) == (self.base, number):
+                return None
+            record = unpacked(self.values.get(f"{place['base']}/{place['number']}/{place['key']}"))
         except Exception:  # noqa: BLE001 - the run may have been deleted since, and scores can be given anew
             return None
-        return record if record.fingerprint == fingerprint and record.state == "done" and record.judged else None
+        usable = record and record.fingerprint == fingerprint and record.state == "done" and record.judged
+        return record if usable else None
 
-    def delete_before(self, number: int) -> None:
-        """Deletes the runs of the name that are older than a number, the oldest first, as far as time allows."""
-        until = time.monotonic() + DELETING_SECONDS
-        numbers = self._read_json(f"{self._base}/head")
-        oldest = int(numbers.get("oldest", 1))
-        while oldest < number and self._delete_run(oldest, until):
-            oldest += 1
-        if oldest != numbers.get("oldest", 1):
-            self._write_json(f"{self._base}/head", {**numbers, "oldest": oldest})
+    def place(self, number: int, key: str) -> dict[str, Any]:
+        """Where a row is kept, as an entry of scores says it."""
+        return {"base": self.base, "number": number, "key": key}
 
-    def _delete_run(self, number: int, until: float) -> bool:
-        """Whether the run is gone; its head goes last, so that another call can go on with it."""
-        head = self.head(number)
-        for key in head.keys if head else ():
-            if time.monotonic() > until:
-                return False
-            with contextlib.suppress(Exception):
-                record = self.read_row(number, key)
-                self._values.delete(f"{self._base}/{number}/{key}")
-                # A later row may have taken the scores over.
-                scores = f"scores/{record.fingerprint}" if record else ""
-                if self._read_json(scores) == self._place(number, key):
-                    self._values.delete(scores)
-        with contextlib.suppress(Exception):
-            self._values.delete(f"{self._base}/{number}/head")
-        return True
+    # --- the index ---
 
-    def _place(self, number: int, key: str) -> dict[str, Any]:
-        return {"base": self._base, "number": number, "key": key}
+    def index(self, head: RunHead) -> list[RowRecord]:
+        """The run's rows without their long texts, as its last call left them; [] when no call has ended."""
+        keys = self.index_keys(head.number, len(head.keys))
+        return [record for part in read_all(self.values, keys) for record in unpacked_index(part)]
 
-    def lock(self) -> None:
-        """Takes the name for this call.
+    def write_index(self, number: int, records: Sequence[RowRecord]) -> None:
+        """Keeps of all rows what a list of them and a comparison need."""
+        rows = [light(record) for record in records]
+        parts = [rows[start : start + INDEX_ROWS] for start in range(0, len(rows), INDEX_ROWS)]
+        keys = self.index_keys(number, len(rows))
+        at_once(lambda pair: write(self.values, pair[0], packed_index(pair[1])), list(zip(keys, parts, strict=True)))
 
-        Raises:
-            EvaluationError: run_busy when another call has it; storage that refuses.
-        """
+    def index_keys(self, number: int, rows: int) -> list[str]:
+        """The keys of the index of a run of so many rows."""
+        return [self.key(number, f"index/{part}") for part in range(-(-rows // INDEX_ROWS))]
+
+    # --- who has seen it ---
+
+    def has_been_seen(self, number: int) -> bool:
+        """Whether the run's report has gone out as far as it can be known, and nobody has come for it in vain."""
+        return self._seen(number) == "shown"
+
+    def is_wanted(self, number: int) -> bool:
+        """Whether somebody has come for the run's report in vain."""
+        return self._seen(number) == "wanted"
+
+    def _seen(self, number: int) -> object:
+        return read_json(self.values, self.key(number, "seen")).get("state")
+
+    def tell_seen(self, number: int, *, shown: bool) -> None:
+        """Keeps that the report went out, or that somebody came for it before it was there."""
         try:
-            self.renew_lock()
-            # Two calls may both have found it free: by now both have written, and the last one has it.
-            time.sleep(LOCK_SETTLING_SECONDS)
-            self._require_lock()
+            write_json(self.values, self.key(number, "seen"), {"state": "shown" if shown else "wanted"})
         except EvaluationError:
-            self.unlock()
-            raise
-
-    def renew_lock(self) -> None:
-        """Says that the call is still at work.
-
-        Raises:
-            EvaluationError: run_busy when another call has taken the name, since this one stood still for too long.
-        """
-        self._require_lock()
-        self._write_json(self._lock_key, {"owner": self._owner, "at": time.time()})
-
-    def unlock(self) -> None:
-        """Gives the name free, unless another call has it."""
-        with contextlib.suppress(Exception):
-            if self._read_json(self._lock_key).get("owner") == self._owner:
-                self._values.delete(self._lock_key)
-
-    @property
-    def _lock_key(self) -> str:
-        return f"{self._base}/lock"
-
-    def _require_lock(self) -> None:
-        held = self._read_json(self._lock_key)
-        # A time in the future is no better than one long past: somebody has set a clock.
-        fresh = abs(time.time() - held.get("at", 0.0)) < LOCK_SECONDS
-        if held.get("owner", self._owner) != self._owner and fresh:
-            raise EvaluationError(Reason.RUN_BUSY)
-
-    def _read(self, key: str) -> bytes | None:
-        """The value, None when there is none. A failing storage must not look like an empty one."""
-        try:
-            return self._values.get(key)
-        except Exception as error:
-            try:
-                missing = not self._values.exist(key)
-            except Exception:  # noqa: BLE001 - the first error says as much
-                missing = False
-            if missing:
-                return None
-            raise EvaluationError(Reason.STORAGE_FAILED) from error
-
-    def _read_json(self, key: str) -> dict[str, Any]:
-        """The object kept under the key, {} when there is none or it can't be read."""
-        try:
-            value = json.loads(self._read(key) or b"{}")
-        except ValueError:
-            return {}
-        return value if isinstance(value, dict) else {}
-
-    def _write_json(self, key: str, value: dict[str, Any]) -> None:
-        self._set(key, json.dumps(value).encode())
-
-    def _set(self, key: str, value: bytes) -> None:
-        try:
-            self._values.set(key, value)
-        except Exception as error:
-            full = _FULL in str(error)
-            raise EvaluationError(Reason.STORAGE_FULL if full else Reason.STORAGE_FAILED) from error
+            # Then the report is shown once more.
+            discard(self.values, self.key(number, "seen"))
 
 
-def _packed(record: RowRecord) -> bytes:
-    """The record as it is kept, cut to what a report shows when the whole would not go through in one line."""
-    data = zlib.compress(record.as_json())
-    for cut in _CUTS:
-        if len(data) <= MAX_VALUE_BYTES:
-            break
-        data = zlib.compress(_shortened(record, *cut).as_json())
-    return data
+def scores_key(record: RowRecord) -> str:
+    """The key that tells where the scores of a row are. Each repetition has its own, so that they stay apart."""
+    return f"scores/{record.fingerprint}-{record.repetition}"
 
 
-def _shortened(record: RowRecord, chunks: int, characters: int, of_answer: int, of_metric: int) -> RowRecord:
-    if record.state == "answered" or not record.judged:
-        # Scores of a cut answer would be those of another one: it is asked for again.
-        return replace(record, state="open", answer="", contexts=[], metrics={})
-    return replace(
-        record,
-        answer=_cut(record.answer, of_answer),
-        contexts=[{**chunk, "text": _cut(chunk["text"], characters)} for chunk in record.contexts[:chunks]],
-        metrics={
-            name: {**metric, "details": bounded(metric["details"], of_metric)}
-            for name, metric in record.metrics.items()
-        },
-    )
+def score_keys_in(data: bytes) -> list[str]:
+    """The keys that may tell where the scores of a kept row are, in whatever format it was kept."""
+    try:
+        kept = json.loads(zlib.decompress(data))
+        found = kept["fingerprint"]
+        keys = [f"scores/{found}-{kept['repetition']}", f"scores/{found}"]
+    except (ValueError, KeyError, TypeError, zlib.error):
+        return []
+    return keys[: 1 if "schema" in kept else 2] if found else []
 
 
-def _cut(text: str, characters: int) -> str:
-    return text if len(text) <= characters else text[: characters - 1] + "…"
+def _object(data: bytes | None) -> dict[str, Any]:
+    try:
+        value = json.loads(data or b"{}")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}

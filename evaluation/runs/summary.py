@@ -2,10 +2,14 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from evaluation.runs.conclusions import Comparison, MetricStatistics, compare, gate_of, metric_statistics
+from evaluation.runs.heads import RunHead, RunSummary
+from evaluation.runs.names import RunName
+from evaluation.runs.packing import light
+from evaluation.runs.past import NoComparison
 from evaluation.runs.records import RowRecord, RunSettings
 from evaluation.statistics.gate import Gate
 
@@ -27,6 +31,10 @@ class RunReport:
         usage: what judging cost in all; reused rows cost nothing.
         prompts: the versions of the judge's prompts by name, as far as they are known.
         differing: names of the settings that the run compared with had otherwise, see RunSettings.differing.
+        other_app: whether the run compared with asked another app.
+        no_comparison: why there is no run to compare with.
+        past: the last runs of the name before this one, the newest first.
+        names: under which there are runs, the latest first.
     """
 
     name: str
@@ -45,6 +53,10 @@ class RunReport:
     usage: Mapping[str, Any] = field(default_factory=dict)
     prompts: Mapping[str, str] = field(default_factory=dict)
     differing: Sequence[str] = ()
+    other_app: bool = False
+    no_comparison: NoComparison = ""
+    past: Sequence[RunSummary] = ()
+    names: Sequence[RunName] = ()
 
     @property
     def passed(self) -> bool | None:
@@ -72,6 +84,21 @@ class RunReport:
     def worst(self) -> list[RowRecord]:
         """The records by the mean of their scores, lowest first; then those without one, failed ones first."""
         return sorted(self.records, key=lambda record: (*_rank(record), record.row, record.repetition))
+
+    def conclusions(self) -> dict[str, Any]:
+        """What is concluded of the rows beside the means, as plain JSON types."""
+        return {
+            "gate": asdict(self.gate) if self.gate else None,
+            "comparison": asdict(self.comparison) if self.comparison else None,
+            "compared_with": self.compared_with,
+            "other_app": self.other_app,
+            "no_comparison": self.no_comparison,
+            "differing": list(self.differing),
+            "findings": [
+                {"name": name, "settings": list(settings), "rows": count} for name, settings, count in self.findings
+            ],
+            "usage": dict(self.usage),
+        }
 
     def troubled(self, record: RowRecord) -> bool:
         """Whether something of the row could not be scored although it should."""
@@ -110,6 +137,9 @@ def build_report(  # noqa: PLR0913 - what a run is, then what it is compared wit
     compared_with: str = "",
     settings_before: RunSettings | None = None,
     prompts: Mapping[str, str] | None = None,
+    no_comparison: NoComparison = "",
+    past: Sequence[RunSummary] = (),
+    names: Sequence[RunName] = (),
 ) -> RunReport:
     """The report of a run's records, finished or not, against an earlier run's when there is one.
 
@@ -117,18 +147,19 @@ def build_report(  # noqa: PLR0913 - what a run is, then what it is compared wit
         records: all of the run, also those that are still open.
         before: the records of the run compared with, and settings_before its settings.
         prompts: versions of the judge's prompts by name.
+        no_comparison, past, names: as in RunReport.
     """
     finished = [record for record in records if record.state in {"done", "failed"}]
     statistics = {metric: metric_statistics(finished, metric) for metric in settings.metrics}
-    names = list(dict.fromkeys(record.category for record in finished)) if any(r.category for r in records) else []
+    in_order = dict.fromkeys(record.category for record in finished) if any(r.category for r in records) else {}
     categories = {
         category: {
             metric: metric_statistics([record for record in finished if record.category == category], metric)
             for metric in settings.metrics
         }
-        for category in names
+        for category in in_order
     }
-    comparison = compare(records, before, settings.metrics) if before else None
+    comparison = _compared(records, before, settings.metrics) if before else None
     differing = settings.differing(settings_before) if settings_before else []
     return RunReport(
         name,
@@ -147,7 +178,33 @@ def build_report(  # noqa: PLR0913 - what a run is, then what it is compared wit
         _usage(finished),
         prompts or {},
         differing if comparison else (),
+        bool(comparison and settings_before and settings_before.app_id != settings.app_id),
+        no_comparison,
+        past,
+        names,
     )
+
+
+def summary_of(head: RunHead, report: RunReport, ended_at: str) -> RunSummary:
+    """What is kept of a report for lists of runs."""
+    return RunSummary(
+        head,
+        report.finished,
+        ended_at,
+        report.total,
+        report.done,
+        report.failed_rows,
+        sum(map(report.troubled, report.records)),
+        report.reused_rows,
+        {name: asdict(entry) for name, entry in report.statistics.items()},
+        report.passed,
+        report.conclusions(),
+    )
+
+
+def _compared(now: Sequence[RowRecord], before: Sequence[RowRecord], metrics: Sequence[str]) -> Comparison:
+    """An earlier run's rows come from its index, where long texts are cut: here they are cut in the same way."""
+    return compare([light(record) for record in now], [light(record) for record in before], metrics)
 
 
 def _findings(records: Sequence[RowRecord]) -> list[tuple[str, tuple[str, ...], int]]:

@@ -3,6 +3,7 @@
 import contextlib
 import time
 import uuid
+from typing import Any
 
 from evaluation.errors import EvaluationError, Reason
 from evaluation.storage.values import Values, read_json, write_json
@@ -12,6 +13,9 @@ LOCK_SECONDS = 30.0
 # Far more than a write takes.
 SETTLING_SECONDS = 0.2
 _POLL_SECONDS = 0.3
+# Of a lock that this process has written it is known whether its call still lives.
+_PROCESS = uuid.uuid4().hex
+_alive: set[str] = set()
 
 
 class Lock:
@@ -26,47 +30,61 @@ class Lock:
         self._key = key
         self._busy = busy
         self._owner = uuid.uuid4().hex
+        self._since = time.time()
 
-    def take(self, seconds: float = 0.0) -> None:
-        """Takes the key, waiting so long while another call has it.
+    def take(self, seconds: float = 0.0, **about: Any) -> None:
+        """Takes the key, waiting so long while another call has it; `about` is for others to know.
 
         Raises:
             EvaluationError: busy; storage that refuses.
         """
         until = time.monotonic() + seconds
+        _alive.add(self._owner)
         while True:
             try:
-                self.renew()
+                self.renew(**about)
                 # Two calls may both have found it free: by now both have written, and the last one has it.
                 time.sleep(SETTLING_SECONDS)
                 self.require()
             except EvaluationError as error:
-                self.release()
                 if error.reason is not self._busy or time.monotonic() >= until:
+                    self.release()
                     raise
                 time.sleep(_POLL_SECONDS)
             else:
                 return
 
-    def renew(self) -> None:
-        """Says that the call is still at work.
+    def renew(self, **about: Any) -> None:
+        """Says that the call is still at work, and what else others may know of it.
 
         Raises:
             EvaluationError: busy when another call has taken the key, since this one stood still for too long.
         """
         self.require()
-        write_json(self._values, self._key, {"owner": self._owner, "at": time.time()})
+        mine = {"owner": self._owner, "process": _PROCESS, "since": self._since, "at": time.time()}
+        write_json(self._values, self._key, {**about, **mine})
 
     def require(self) -> None:
         """Raises when another call has the key."""
-        held = read_json(self._values, self._key)
-        # A time in the future is no better than one long past: somebody has set a clock.
-        fresh = abs(time.time() - held.get("at", 0.0)) < LOCK_SECONDS
-        if held.get("owner", self._owner) != self._owner and fresh:
+        if self.holder():
             raise EvaluationError(self._busy)
+
+    def holder(self) -> dict[str, Any]:
+        """What the other call that has the key says of itself: `since`, `at` (seconds since 1970) and what it told.
+
+        {} when there is none: nobody has it, or whoever had it is dead as far as it can be known. That is so when its
+        process is this one and has let it go, and when it was not renewed for half a minute.
+        """
+        held = read_json(self._values, self._key)
+        at, owner = held.get("at", 0.0), held.get("owner", self._owner)
+        if owner == self._owner or (held.get("process") == _PROCESS and owner not in _alive):
+            return {}
+        # A time in the future is no better than one long past: somebody has set a clock.
+        return held if abs(time.time() - at) < LOCK_SECONDS else {}
 
     def release(self) -> None:
         """Gives the key free, unless another call has it."""
+        _alive.discard(self._owner)
         with contextlib.suppress(Exception):
             if read_json(self._values, self._key).get("owner") == self._owner:
                 self._values.delete(self._key)

@@ -62,13 +62,29 @@ def write(values: Values, key: str, value: bytes) -> None:
     try:
         values.set(key, value)
     except Exception as error:
-        full = _FULL in str(error)
-        raise EvaluationError(Reason.STORAGE_FULL if full else Reason.STORAGE_FAILED) from error
+        raise EvaluationError(Reason.STORAGE_FULL if is_full(error) else Reason.STORAGE_FAILED) from error
+
+
+def is_full(error: Exception) -> bool:
+    """Whether a write was refused because all values together are over the declared size."""
+    return _FULL in str(error)
 
 
 def write_json(values: Values, key: str, value: dict[str, Any]) -> None:
     """Keeps an object; raises as `write`."""
     write(values, key, json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+
+
+def delete(values: Values, key: str) -> bool:
+    """Whether the key is gone afterwards, also when it was missing before."""
+    try:
+        values.delete(key)
+    except Exception:  # noqa: BLE001 - a missing key is told by a bare exception too
+        try:
+            return not values.exist(key)
+        except Exception:  # noqa: BLE001 - it may still be there
+            return False
+    return True
 
 
 def discard(values: Values, key: str) -> None:

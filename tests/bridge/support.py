@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -73,11 +74,16 @@ class Chat:
 
 
 class Place:
-    """A workspace in which tools are called one after the other."""
+    """A workspace in which tools are called one after the other.
+
+    Attributes:
+        taken: how many of a call's messages are taken before Dify waits no longer, None for all.
+    """
 
     def __init__(self, tool: type[EvaluatorTool], name: str, scripted: ScriptedJudge | None = None) -> None:
         self.values = MemoryValues()
         self.chat = Chat()
+        self.taken: int | None = None
         self.judge = scripted or judge()
         self._tool = tool
         self._outputs = declared_outputs(name)
@@ -91,7 +97,10 @@ class Place:
             model=SimpleNamespace(llm=Llm(self.judge), text_embedding=None),
         )
         runtime = ToolRuntime(credentials={}, user_id=None, session_id=None)
-        result = Result(list(self._tool(runtime=runtime, session=session)._invoke(dict(parameters))))
+        messages = self._tool(runtime=runtime, session=session)._invoke(dict(parameters))
+        result = Result(list(islice(messages, self.taken)))
+        if self.taken is not None:
+            return result
         assert list(result.variables) == list(self._outputs)
         assert result.json == result.variables
         for name, value in result.variables.items():

@@ -8,13 +8,16 @@ from bridge.app import MAX_ROWS, AppTool, first_rows, read_request
 from bridge.tables import read_questions
 from evaluation.errors import EvaluationError, Reason
 from evaluation.golden.table import Row, Table
+from evaluation.judging.clock import Clock, Deadline
 from evaluation.report import spreadsheet
-from evaluation.runs.run import RunRequest
-from evaluation.runs.store import RunStore
+from evaluation.runs.lock import RunLock
+from evaluation.runs.request import RunRequest
+from evaluation.runs.store import LOCK, RunStore, run_base
 from evaluation.sample import MAX_TEXT_CHARACTERS
+from evaluation.texts import load_texts
 from tests.bridge.support import MODEL, Place, Result, Upload, judge
 from tests.evaluation.fakes import failing
-from tests.evaluation.runs.fakes import MemoryValues, settings
+from tests.evaluation.runs.fakes import ManualClock, MemoryValues, settings
 
 TABLE = "質問\t参照\n有給休暇は何日ですか\t10日です\n日当はいくらですか\t2,000円です\n"
 APP = {"app_id": "app-2"}
@@ -22,7 +25,8 @@ APP = {"app_id": "app-2"}
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evaluation.runs.store.LOCK_SETTLING_SECONDS", 0.0)
+    monkeypatch.setattr("evaluation.storage.lock.SETTLING_SECONDS", 0.0)
+    monkeypatch.setattr("evaluation.storage.register.SETTLING_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -149,24 +153,41 @@ def test_a_row_that_is_too_long_to_be_sent_is_told_before_anything_is_asked(row:
 
 
 def request(**parameters: Any) -> RunRequest:
-    return read_request(parameters, [Row("質問")], settings())
+    return read_request(parameters, [Row("質問")], settings(), load_texts("ja"), Clock().now())
 
 
 def test_a_call_without_settings_has_the_usual_ones() -> None:
     made = request()
 
-    assert (made.name, made.concurrency, made.seconds) == ("default", 4, 240.0)
-    assert (made.fresh, made.compare_with, made.keep_runs) == (False, "", None)
+    assert (made.name, made.title, made.concurrency, made.deadline.seconds) == ("", "評価したアプリ", 4, 240.0)
+    assert (made.fresh, made.retry_failed, made.compare_with, made.keep_runs) == (False, False, "", 20)
+
+
+def test_the_time_runs_from_the_entry_and_leaves_some_for_the_report() -> None:
+    entered = Clock().now() - 30
+    made = read_request({"time_limit": 480}, [Row("質問")] * 600, settings(), load_texts("ja"), entered)
+
+    assert 449 < made.deadline.left() <= 450
+    # 2 s, and 10 ms a row.
+    assert 441 < made.working.left() <= 442
+    short = read_request({"time_limit": 20}, [Row("質問")] * 2000, settings(), load_texts("ja"), Clock().now())
+    assert 9 < short.working.left() <= 10
 
 
 @pytest.mark.parametrize("fresh", [True, "true", "1", "yes", "True"])
 def test_settings_come_as_forms_and_variables_give_them(fresh: object) -> None:
     made = request(
-        run_name=" 朝の評価 ", concurrency="８", time_limit=540.0, fresh=fresh, compare_with=["基準"], keep_runs="3"
+        run_name=" 朝の評価 ",
+        concurrency="８",
+        time_limit=480.0,
+        fresh=fresh,
+        retry_failed=fresh,
+        compare_with=["基準"],
+        keep_runs="3",
     )
 
-    assert (made.name, made.concurrency, made.seconds) == ("朝の評価", 8, 540.0)
-    assert (made.fresh, made.compare_with, made.keep_runs) == (True, "基準", 3)
+    assert (made.name, made.title, made.concurrency, made.deadline.seconds) == ("朝の評価", "朝の評価", 8, 480.0)
+    assert (made.fresh, made.retry_failed, made.compare_with, made.keep_runs) == (True, True, "基準", 3)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +197,7 @@ def test_settings_come_as_forms_and_variables_give_them(fresh: object) -> None:
         {"concurrency": 17},
         {"concurrency": 2.5},
         {"time_limit": 19},
-        {"time_limit": 541},
+        {"time_limit": 481},
         {"time_limit": "long"},
         {"keep_runs": 0},
         {"keep_runs": 1001},
@@ -278,7 +299,7 @@ def test_details_are_json_of_bounded_size_for_many_categories(place: Place) -> N
         ("朝の評価 v2.1", "朝の評価_v2_1-1.html"),
         ("../../etc/passwd", "______etc_passwd-1.html"),
         ("a" * 200, "a" * 60 + "-1.html"),
-        ("", "default-1.html"),
+        ("", "評価したアプリ-1.html"),
     ],
 )
 def test_the_files_have_names_that_every_system_takes(place: Place, name: str, file: str) -> None:
@@ -378,12 +399,24 @@ def test_what_stopped_a_run_is_told_with_what_is_there(place: Place) -> None:
     assert "ストレージがいっぱい" in result["summary"]
 
 
-def test_a_busy_name_is_told(place: Place) -> None:
-    RunStore(place.values, "朝の評価").lock()
+def test_a_call_whose_time_ends_while_another_one_is_at_work_is_told_since_when_and_how_far(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock()
+    monkeypatch.setattr(app, "Clock", lambda: clock)
+    monkeypatch.setattr("evaluation.judging.clock.Clock", lambda: clock)
+    evaluate(place, run_name="朝の評価")
+    store = RunStore(place.values, run_base("朝の評価", "app-2"))
+    place.values.delete(store.key(1, "summary"))
+    lock = RunLock(place.values, store.key(1, LOCK), 2)
+    lock.take()
+    place.chat.asked.clear()
 
     result = evaluate(place, run_name="朝の評価")
+    lock.release()
 
     assert statuses(result) == ("failed", "run_busy", False, 0)
+    assert "約1分前から実行中で、2件のうち0件まで" in result["summary"]
     assert result["scores"] == {}
     assert place.chat.asked == []
 
@@ -416,6 +449,67 @@ def test_what_is_unexpected_ends_no_chat(place: Place, monkeypatch: pytest.Monke
 
     assert statuses(result) == ("failed", "internal_error", False, 0)
     assert "sk-" not in result.text
+
+
+def test_a_report_for_which_no_time_is_left_is_named(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Deadline, "left", lambda deadline: -1.0 if deadline.seconds == 20 else 9.0)
+
+    result = evaluate(place, time_limit=20)
+
+    assert (result["status"], result.files) == ("scored", {})
+    assert "xlsx のレポートを作れませんでした" in result["summary"]
+
+
+def test_a_result_that_was_not_taken_to_its_end_is_shown_by_the_next_call(place: Place) -> None:
+    place.taken = 3
+    evaluate(place)
+    place.taken = None
+
+    again, third = evaluate(place), evaluate(place)
+
+    assert (again["details"]["run"]["number"], again["finished"]) == (1, True)
+    assert "質問はし直していません" in again.text.splitlines()[0]
+    assert "質問はし直していません" in again["summary"]
+    assert third["details"]["run"]["number"] == 2
+    assert len(place.chat.asked) == 4
+
+
+def test_failed_questions_are_asked_again_alone(place: Place) -> None:
+    place.chat.reply = lambda query: "" if "日当" in query else "10日です"
+    assert evaluate(place)["details"]["failed_rows"] == 1
+    place.chat.reply = lambda query: f"{query}の答え"
+    place.chat.asked.clear()
+
+    result = evaluate(place, retry_failed=True)
+
+    assert place.chat.asked == ["日当はいくらですか"]
+    assert (result["details"]["run"]["number"], result["status"], result["details"]["failed_rows"]) == (1, "scored", 0)
+    assert "失敗した質問がないため" in evaluate(place, retry_failed="true").text.splitlines()[0]
+
+
+def test_the_last_runs_and_all_names_are_in_the_details(place: Place) -> None:
+    evaluate(place, run_name="朝の評価")
+    evaluate(place, run_name="朝の評価", threshold=0.9)
+
+    details = evaluate(place)["details"]
+    assert (details["past_runs"], details["run_names"]) == ([], ["app-2", "朝の評価"])
+    details = evaluate(place, run_name="朝の評価")["details"]
+
+    assert [(run["number"], run["passed"], run["means"]["faithfulness"]) for run in details["past_runs"]] == [
+        (2, False, 0.5),
+        (1, None, 0.5),
+    ]
+
+
+def test_old_runs_that_made_room_are_named(place: Place) -> None:
+    for _ in range(3):
+        evaluate(place, metrics="answer")
+    place.values.storage.limit = sum(map(len, place.values.storage.snapshot().values())) + 10
+
+    result = evaluate(place, metrics="answer")
+
+    assert (result["status"], result["reason"]) == ("scored", "")
+    assert "古い実行を消して空きを作りました：#1" in result.text.splitlines()[0]
 
 
 # --- the language ---
@@ -458,7 +552,7 @@ def test_the_next_call_compares_and_takes_scores_over(place: Place) -> None:
 
     result = evaluate(place)
 
-    assert result["details"]["compared_with"] == "default #1"
+    assert result["details"]["compared_with"] == "評価したアプリ #1"
     assert result["details"]["comparison"]["differences"]["faithfulness"]["pairs"] == 2
     assert result["details"]["reused_rows"] == 1
 

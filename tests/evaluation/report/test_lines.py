@@ -198,6 +198,9 @@ VALUES = {
     "size": 12.5,
     "rows": 6000,
     "run": "前回",
+    "minutes": 3,
+    "done": 12,
+    "total": 40,
 }
 
 

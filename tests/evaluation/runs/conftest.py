@@ -1,9 +1,12 @@
 import pytest
 
-from evaluation.runs import runner, store
+from evaluation.runs import opening, runner
+from evaluation.storage import lock, register
 
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "LOCK_SETTLING_SECONDS", 0.0)
+    monkeypatch.setattr(lock, "SETTLING_SECONDS", 0.0)
+    monkeypatch.setattr(register, "SETTLING_SECONDS", 0.0)
     monkeypatch.setattr(runner, "LOOKING_SECONDS", 0.01)
+    monkeypatch.setattr(opening, "JOINING_SECONDS", 0.01)

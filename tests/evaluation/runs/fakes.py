@@ -8,6 +8,7 @@ from devhost.dify_side import Storage
 from evaluation.judging.clock import Clock
 from evaluation.judging.models import ModelIdentity
 from evaluation.runs.app_events import AppAnswer
+from evaluation.runs.heads import RunHead, RunSummary
 from evaluation.runs.records import RowRecord, RunSettings
 from evaluation.sample import read_contexts
 from evaluation.scorecard import FOUR
@@ -121,3 +122,23 @@ def failed_metric(reason: str, **details: Any) -> dict[str, Any]:
 def done(row: int = 1, fingerprint: str = "f1", **changes: Any) -> RowRecord:
     fields = {"question": f"質問{row}", "answer": "10日です", "metrics": {"faithfulness": metric(0.5)}, **changes}
     return RowRecord(row, fingerprint=fingerprint, state="done", **fields)
+
+
+def run_head(number: int = 1, rows: int = 1, **changes: Any) -> RunHead:
+    made = settings(thresholds={"faithfulness": 0.7})
+    return RunHead("朝の評価", number, "2026-11-30T09:00:00+00:00", made, "t", rows, {"faithfulness": "1"}, **changes)
+
+
+def run_summary(number: int = 1, rows: int = 1, **changes: Any) -> RunSummary:
+    fields: dict[str, Any] = {
+        "finished": True,
+        "ended_at": "2026-11-30T09:05:00+00:00",
+        "total": rows,
+        "done": rows,
+        "failed": 0,
+        "troubled": 0,
+        "reused": 0,
+        "metrics": {"faithfulness": {"mean": 0.5, "low": 0.4, "high": 0.6, "scored": rows}},
+        "passed": False,
+    }
+    return RunSummary(run_head(number, rows), **{**fields, **changes})

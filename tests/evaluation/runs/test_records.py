@@ -1,5 +1,5 @@
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +8,7 @@ from evaluation.errors import Reason
 from evaluation.golden.table import Row
 from evaluation.judging.models import ModelIdentity
 from evaluation.result import MetricResult
-from evaluation.runs.records import RowRecord, RunSettings, fingerprint, kept_result, open_records
+from evaluation.runs.records import SCHEMA, RowRecord, RunSettings, fingerprint, kept_result, open_records
 from evaluation.sample import Contexts
 from tests.evaluation.runs.fakes import done, failed_metric, metric, settings
 
@@ -39,10 +39,18 @@ def test_a_number_that_json_lacks_is_refused() -> None:
         done(metrics={"faithfulness": metric(float("nan"))}).as_json()
 
 
-def test_fields_of_another_version_are_passed_over() -> None:
-    kept = json.dumps({**asdict(done()), "mood": "sunny"}).encode()
+def test_fields_that_a_later_build_has_added_are_passed_over() -> None:
+    kept = json.loads(done().as_json()) | {"mood": "sunny"}
 
-    assert RowRecord.from_json(kept) == done()
+    assert RowRecord.from_json(json.dumps(kept).encode()) == done()
+
+
+@pytest.mark.parametrize("schema", [None, 1, SCHEMA + 1])
+def test_a_record_of_another_schema_is_refused(schema: object) -> None:
+    kept = json.loads(done().as_json()) | {"schema": schema}
+
+    with pytest.raises(ValueError, match="not a row's record"):
+        RowRecord.from_json(json.dumps(kept).encode())
 
 
 @pytest.mark.parametrize("kept", [b"", b"[]", b"7", b"{}", b'{"question": "x"}', b"\xff"])

@@ -8,13 +8,14 @@ import pytest
 
 from devhost.dify_side import Storage
 from evaluation.errors import EvaluationError, JudgeError, Reason
-from evaluation.judging.clock import spawn
+from evaluation.judging.clock import Deadline, spawn
 from evaluation.judging.places import Caller, Places
 from evaluation.runs import runner as runner_module
 from evaluation.runs.app_events import AppAnswer
+from evaluation.runs.lock import RunLock
 from evaluation.runs.records import RowRecord
 from evaluation.runs.runner import KEEPING_SECONDS, SHOWN_CHUNK_CHARACTERS, Runner, RunOutcome
-from evaluation.runs.store import LOCK_RENEWAL_SECONDS, RunStore
+from evaluation.runs.store import BEGUN_AT_ONCE, RunStore
 from tests.evaluation.runs.fakes import ManualClock, MemoryValues, answer, done, failed_metric, metric
 
 NUMBER = 1
@@ -47,23 +48,30 @@ class Call:
         self.records = records
         self.clock = ManualClock()
         self.values = values or MemoryValues()
-        self.store = RunStore(self.values, "run")
+        self.store = RunStore(self.values, "runs/run")
+        self.lock = RunLock(self.values, self.store.key(NUMBER, "lock"), len(records))
         self.asked: list[int] = []
         self.scored: list[int] = []
         self.seconds: dict[int, float] = {}
         self._app = app or (lambda record: answer(f"回答{record.row}"))
         self._judge = judge or (lambda _: JUDGED)
-        self._settings = {"concurrency": concurrency, "seconds": seconds, "places": places}
+        self._concurrency, self._seconds, self._places = concurrency, seconds, places
 
     def run(self) -> RunOutcome:
-        return Runner(
+        self._runner = Runner(
             self.store,
             NUMBER,
             self._ask,
             self._score,
-            clock=self.clock,
-            **self._settings,  # type: ignore[arg-type]
-        ).run(self.records)
+            lock=self.lock,
+            concurrency=self._concurrency,
+            deadline=Deadline(self._seconds, self.clock),
+            places=self._places,
+        )
+        return self._runner.run(self.records)
+
+    def ended(self) -> bool:
+        return self._runner._left_behind
 
     def _ask(self, record: RowRecord) -> AppAnswer:
         self.asked.append(record.row)
@@ -689,41 +697,58 @@ def test_a_full_storage_ends_the_run_with_what_is_there() -> None:
     assert call.kept() == ["done", *[None] * 4]
 
 
-# --- the lock ---
+# --- the lock and the rows that may be kept ---
 
 
-def test_the_lock_is_renewed_while_the_run_lasts() -> None:
-    values = MemoryValues()
-    renewals: list[str] = []
-    values.before = lambda operation, key: renewals.append(key) if operation == "set" and "lock" in key else None
-
-    def app(_: RowRecord) -> AppAnswer:
-        before = len(renewals)
-        call.clock.pass_by(LOCK_RENEWAL_SECONDS + 1)
-        assert eventually(lambda: len(renewals) > before)
+def test_a_run_that_another_call_has_taken_over_ends_and_keeps_nothing_more() -> None:
+    def app(record: RowRecord) -> AppAnswer:
+        if record.row == 2:
+            call.lock.lost.set()
+            assert eventually(call.ended)
         return answer()
 
-    call = Call(rows(3), app=app, values=values)
-
-    call.run()
-
-    assert call.states() == ["done"] * 3
-    assert len(renewals) == 3
-
-
-def test_a_run_whose_name_another_call_has_taken_ends() -> None:
-    values = MemoryValues()
-    other = RunStore(values, "run")
-    other.lock()
-
-    def app(_: RowRecord) -> AppAnswer:
-        call.clock.pass_by(LOCK_RENEWAL_SECONDS + 1)
-        time.sleep(0.1)
-        return answer()
-
-    call = Call(rows(5), app=app, values=values)
+    call = Call(rows(3), app=app)
 
     outcome = call.run()
 
-    assert reason_of(outcome) is Reason.RUN_BUSY
-    assert len(call.asked) < 5
+    assert reason_of(outcome) is Reason.RUN_TAKEN_OVER
+    assert call.kept() == ["done", None, None]
+
+
+def test_the_lock_says_how_far_the_run_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[int] = []
+    call = Call(rows(3), app=lambda _: time.sleep(0.05) or answer())
+    monkeypatch.setattr(call.lock, "tell", told.append)
+
+    call.run()
+
+    assert {0, 1, 2} <= set(told) <= {0, 1, 2, 3}
+
+
+def test_rows_are_noted_as_begun_before_they_are_asked_some_at_a_time() -> None:
+    count = 2 * BEGUN_AT_ONCE + 1
+    noted: list[int] = []
+
+    def app(record: RowRecord) -> AppAnswer:
+        noted.append(call.store.begun(NUMBER))
+        assert record.row <= noted[-1]
+        return answer()
+
+    call = Call(rows(count), app=app)
+
+    call.run()
+
+    assert call.states() == ["done"] * count
+    assert sorted(set(noted)) == [BEGUN_AT_ONCE, 2 * BEGUN_AT_ONCE, 3 * BEGUN_AT_ONCE]
+
+
+def test_a_note_that_storage_refuses_ends_the_run_before_its_rows_are_asked() -> None:
+    def full(operation: str, key: str) -> None:
+        if operation == "set" and key.endswith("/begun"):
+            raise OSError("save data failed: allocated size is greater than max storage size")
+
+    call = Call(rows(BEGUN_AT_ONCE + 2))
+    call.values.before = full
+
+    assert reason_of(call.run()) is Reason.STORAGE_FULL
+    assert call.asked == list(range(1, BEGUN_AT_ONCE + 1))
