@@ -40,7 +40,7 @@ ORDER = (
     *("golden", "golden_file", "table_name", "version", "run_name", "compare_with"),
     *("model", "embedding_model", "metrics", "depth", "language"),
     *("workspace_default", "state", "votes", "question_count", "similarity_weight", "concurrency", "parallel_calls"),
-    *("max_rows", "include_drafts", "repeat", "time_limit", "fresh", "keep_runs"),
+    *("max_rows", "include_drafts", "repeat", "time_limit", "fresh", "retry_failed", "keep_runs"),
     *("min_similarity", "threshold", *(f"{metric}_threshold" for metric in METRICS), "gate", "max_failed"),
 )
 # tool -> its parameters; a * marks the required ones.
