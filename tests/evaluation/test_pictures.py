@@ -2,13 +2,13 @@
 
 import base64
 import random
-import time
 from collections.abc import Callable
 
 import pytest
 
 from evaluation.pictures import without_pictures
 from evaluation.sample import read_answer, read_contexts, read_text
+from tests.evaluation.pace import assert_linear
 
 BYTES = random.Random(1).randbytes(3000)
 DATA = base64.b64encode(BYTES).decode()
@@ -94,12 +94,4 @@ LONG: dict[str, Callable[[int], str]] = {
 
 @pytest.mark.parametrize("kind", LONG)
 def test_the_time_grows_with_the_length(kind: str) -> None:
-    def seconds(characters: int) -> float:
-        text = LONG[kind](characters // len(LONG[kind](1)) + 1)[:characters]
-        started = time.process_time()
-        without_pictures(text)
-        return time.process_time() - started
-
-    seconds(1000)
-    short, long = min(seconds(20_000) for _ in range(3)), seconds(200_000)
-    assert long < 40 * max(short, 0.002), f"{short:.3f} s, {long:.3f} s"
+    assert_linear(without_pictures, LONG[kind])

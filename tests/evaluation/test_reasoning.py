@@ -1,12 +1,12 @@
 """What is said and what was only thought, in replies of judges and in answers of bots."""
 
 import re
-import time
 from collections.abc import Callable
 
 import pytest
 
 from evaluation.reasoning import Quoting, Spoken, spoken
+from tests.evaluation.pace import assert_linear
 
 ANSWER = "有給休暇は10日です。"
 THOUGHT = '20日だったかもしれない。{"verdict": 1} いや'
@@ -197,16 +197,7 @@ LONG: dict[str, Callable[[int], str]] = {
 @pytest.mark.parametrize("quoting", ["code", "json"])
 @pytest.mark.parametrize("kind", LONG)
 def test_the_time_grows_with_the_length(kind: str, quoting: Quoting) -> None:
-    def seconds(characters: int) -> float:
-        text = LONG[kind](characters // len(LONG[kind](1)) + 1)[:characters]
-        started = time.process_time()
-        spoken(text, quoting)
-        return time.process_time() - started
-
-    seconds(1000)
-    # Ten times as long: ten times the time. A hundred times would be quadratic.
-    short, long = min(seconds(20_000) for _ in range(3)), seconds(200_000)
-    assert long < 40 * max(short, 0.002), f"{short:.3f} s, {long:.3f} s"
+    assert_linear(lambda text: spoken(text, quoting), LONG[kind])
 
 
 def test_no_mark_is_left_over() -> None:

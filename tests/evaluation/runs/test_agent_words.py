@@ -6,6 +6,7 @@ import pytest
 
 from evaluation.errors import Reason
 from evaluation.runs.app_events import read_events
+from tests.evaluation.pace import assert_linear
 from tests.evaluation.runs.events import END, SEARCHED, call_log, finished, message, of_report, refused, says, thought
 
 
@@ -62,3 +63,8 @@ def test_what_an_agent_node_says_before_it_calls_a_tool_is_no_part_of_its_answer
     ]
 
     assert read_events(events).text == "回答：10日です。"
+
+
+@pytest.mark.parametrize("unit", ["a", "Thought: a\n", "Action:", "Final Answer:", "\n", " ", "*", "Observation: a"])
+def test_the_time_grows_with_the_length(unit: str) -> None:
+    assert_linear(lambda text: read_events([*says(*text), *says("10日です"), END]), lambda count: unit * count)
