@@ -81,7 +81,7 @@ class _Stream:
         self._agent = AgentWords()
         self._observed: dict[str, str] = {}
         self._logs: dict[str, object] = {}
-        self._given: list[object] = []
+        self._given: list[tuple[object, int]] = []
         self._written: list[str] = []
         self._outputs: Mapping[str, Any] = {}
         self._error = ""
@@ -154,7 +154,7 @@ class _Stream:
                 (data.get("execution_metadata") or {}).get("agent_log"),
             ]
         elif kind in _RETRIEVING and node not in self._score_nodes:
-            self._given.append(outputs)
+            self._given.append((outputs, len(self._written)))
         elif kind in _WRITING:
             self._written += [text for value in outputs.values() if (text := _text_of(value))]
         if kind in _HANDING_ON and node in self._after_scores:
@@ -198,8 +198,8 @@ class _Stream:
             others.add_observations(observed)
         for log in self._logs.values():
             others.add_agent_log(log)
-        for outputs in self._given:
-            others.add_outputs(outputs, self._written)
+        for outputs, written in self._given:
+            others.add_outputs(outputs, self._written[:written])
         nodes = [item for item in self._retrieved if item]
         for found in (nodes, list(self._resources), others.items):
             contexts = read_contexts(found)

@@ -90,7 +90,7 @@ class Retrieved:
         """
         found = Retrieved()
         found._walk(outputs, "", _DEEPEST)
-        if not any(_is_written(item, written) for item in found.items):
+        if not (found.items and all(_is_written(item, written) for item in found.items)):
             self.items += found.items
             self.looked = self.looked or found.looked
 

@@ -74,6 +74,13 @@ def test_chunks_are_read_from_what_retrieved(events: list[dict[str, Any]]) -> No
     assert contexts.hidden is Reason.NONE
 
 
+def test_a_chunk_that_the_model_repeats_afterwards_was_retrieved_all_the_same() -> None:
+    retrieving, *others = give("code", result=[CHUNK])
+    writing = [node("llm", name, outputs={"text": text}) for name, text in (("a", "何日"), ("b", CHUNK["content"]))]
+
+    assert read_events([writing[0], retrieving, writing[1], *others]).contexts.texts == ["有給休暇は10日"]
+
+
 def test_a_chunk_of_the_knowledge_api_names_its_document() -> None:
     [chunk] = read_events(body({"records": [{"segment": SEGMENT, "score": 0.8}]})).contexts.chunks
 
