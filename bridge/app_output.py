@@ -10,6 +10,7 @@ from bridge.tables import table_details
 from evaluation.errors import EvaluationError, whereabouts
 from evaluation.golden.questions import Questions
 from evaluation.judging.clock import Deadline
+from evaluation.report.escape import unescape
 from evaluation.report.kept_table import used_text
 from evaluation.report.markdown import reason_sentence
 from evaluation.report.tables import table_remarks
@@ -32,17 +33,17 @@ def run_output(outcome: RunOutcome, questions: Questions, texts: Texts, deadline
     from evaluation.report.run_summary import run_line, run_text  # noqa: PLC0415
 
     report, error = outcome.report, outcome.error
-    text, summary = run_text(report, texts), run_line(report, texts)
+    text, line = run_text(report, texts), run_line(report, texts)
     files, left_out = _files(report, texts, deadline) if report.done else ([], [])
     remarks = _remarks(outcome, texts)
     remarks += table_remarks(questions.table, texts)
     remarks += [texts.get("report.file_left_out", ending=ending) for ending in left_out]
     for remark in remarks:
-        summary = texts.aside(summary, remark)
-    text = "".join(f"> ⚠️ {remark}\n\n" for remark in remarks) + text
+        line = texts.aside(line, remark)
+    text = "".join(f"⚠️ {remark}\n\n" for remark in remarks) + text
     if used := used_text(questions, texts):
-        summary, text = texts.aside(summary, used), f"> {used}\n\n{text}"
-    return Output(text, app_variables(report, questions, error, summary), files, outcome.tell_seen)
+        line, text = texts.aside(line, used), f"{used}\n\n{text}"
+    return Output(text, app_variables(report, questions, error, line), files, outcome.tell_seen)
 
 
 def _remarks(outcome: RunOutcome, texts: Texts) -> list[str]:
@@ -88,9 +89,13 @@ def _rendered(ending: str, render: Callable[[], bytes]) -> bytes | None:
 
 
 def app_variables(
-    report: RunReport | None, questions: Questions | None, error: EvaluationError | None, summary: str
+    report: RunReport | None, questions: Questions | None, error: EvaluationError | None, line: str
 ) -> dict[str, Any]:
-    """The output variables; without a report those of a call that came to none."""
+    """The output variables; without a report those of a call that came to none.
+
+    Args:
+        line: the summary, made for Markdown.
+    """
     statistics = {name: asdict(entry) for name, entry in report.statistics.items()} if report else {}
     details = {
         "run": {"name": report.name, "number": report.number, "started_at": report.started_at} if report else None,
@@ -113,7 +118,7 @@ def app_variables(
         "finished": bool(report and report.finished),
         "done": report.done if report else 0,
         "total": report.total if report else 0,
-        "summary": summary,
+        "summary": unescape(line),
         "details": bounded(details),
     }
 

@@ -10,6 +10,7 @@ from evaluation.errors import EvaluationError, Reason
 from evaluation.golden.matching import Match, find_reference
 from evaluation.golden.questions import Questions
 from evaluation.golden.table import Table
+from evaluation.report.escape import unescape
 from evaluation.report.lookup import lookup_line
 from evaluation.result import status_of
 from evaluation.sample import read_text
@@ -59,7 +60,7 @@ def _output(
             "similarity": match.similarity,
             "status": status_of(error),
             "reason": error.reason.value if error else "",
-            "summary": line,
+            "summary": unescape(line),
             "details": dict(details),
         },
     )

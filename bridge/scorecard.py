@@ -10,6 +10,7 @@ from evaluation.errors import EvaluationError
 from evaluation.metrics import METRICS
 from evaluation.metrics.documents import read_documents
 from evaluation.report.block import block, failure_line, sentence_of, summary_of
+from evaluation.report.escape import unescape
 from evaluation.report.markdown import reason_sentence, score_word
 from evaluation.result import bounded, status_of
 from evaluation.scorecard import Scorecard, evaluate_answer, read_metrics
@@ -40,11 +41,10 @@ class ScorecardTool(EvaluatorTool):
         return Output(block(card, texts, used), _variables(card, texts, used))
 
     def failed(self, error: EvaluationError, texts: Texts) -> Output:
-        sentence = reason_sentence(error.reason, error.values, texts)
-        summary = failure_line(sentence, texts)
+        line = failure_line(reason_sentence(error.reason, error.values, texts), texts)
         variables = _variables(Scorecard({}), texts, {})
-        status = {"status": status_of(error), "reason": error.reason.value, "summary": summary}
-        return Output(f"- {summary}", variables | status)
+        status = {"status": status_of(error), "reason": error.reason.value, "summary": unescape(line)}
+        return Output(f"- {line}", variables | status)
 
 
 def read_thresholds(parameters: Mapping[str, Any]) -> dict[str, float]:

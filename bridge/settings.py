@@ -6,7 +6,7 @@ from typing import Any
 from bridge.dify.selection import MODEL_FIELDS, Selection, read_selector, save
 from bridge.edge import EvaluatorTool, Output, is_true
 from evaluation.errors import EvaluationError, Reason
-from evaluation.report.escape import escape
+from evaluation.report.escape import escape, unescape
 from evaluation.result import status_of
 from evaluation.texts import Texts
 
@@ -41,7 +41,7 @@ def _output(chosen: Selection, line: str, error: EvaluationError | None, details
             "embedding_model_name": str(embedding_model["model"]) if embedding_model else "",
             "status": status_of(error),
             "reason": error.reason.value if error else "",
-            "summary": line,
+            "summary": unescape(line),
             "details": {"model": model, "embedding_model": embedding_model, **details},
         },
     )

@@ -1,7 +1,7 @@
 """Shows a scored reply as Dify's chat does: Markdown to an HTML page, and a picture of it by a headless Chromium.
 
     python -m devhost.render                  the pictures of the READMEs, in readme/images
-    python -m devhost.render --look FOLDER    every sample at the width of a phone and of a desktop, to look at
+    python -m devhost.render --look FOLDER    every sample in columns as wide as Dify's, to look at
 
 Chromium is found on the PATH (Debian: apt-get install chromium fonts-noto-cjk fonts-noto-color-emoji), or named by the
 environment variable CHROMIUM.
@@ -26,8 +26,10 @@ from devhost.reply_sample import ROOT, SAMPLES, read_sample, reply_of
 
 IMAGES = ROOT / "readme" / "images"
 LANGUAGES = ("en", "ja")
-# In CSS pixels: a phone's chat, the READMEs' pictures, a desktop's chat.
-WIDTHS = {"phone": 390, "desktop": 900}
+# The column of a reply in CSS pixels: on a phone, in a narrow window, in Dify's web app.
+COLUMNS = {"phone": 210, "narrow": 390, "web_app": 560}
+# What a chat is wider than this column.
+MARGINS = 56
 PICTURE_WIDTH = 780
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 # A browser that shows a page and asks nobody for anything.
@@ -52,7 +54,8 @@ class RenderError(Exception):
 def page(question: str, reply: str, language: str, width: int) -> str:
     """A chat with one question and its reply as an HTML page.
 
-    Dify's chat takes tables, raw HTML and every line end as it is written.
+    Dify's chat takes tables, raw HTML and every line end as it is written. What it makes of them is in
+    reply_samples/chat.css.
 
     Args:
         question: plain text.
@@ -104,7 +107,7 @@ def _chromium(document: str, arguments: Sequence[str]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Pictures of a scored reply, as Dify's chat shows it.")
-    parser.add_argument("--look", type=Path, metavar="FOLDER", help="write all samples in all widths there instead")
+    parser.add_argument("--look", type=Path, metavar="FOLDER", help="write all samples in all columns there instead")
     folder: Path | None = parser.parse_args(arguments).look
     (folder or IMAGES).mkdir(parents=True, exist_ok=True)
     try:
@@ -124,7 +127,7 @@ def _write(language: str, plugin: PluginProcess, folder: Path | None) -> None:
     wanted = {IMAGES / sample["picture"]: PICTURE_WIDTH}
     if folder:
         (folder / f"{language}.md").write_text(reply, encoding="utf-8")
-        wanted = {folder / f"{language}_{name}.png": width for name, width in WIDTHS.items()}
+        wanted = {folder / f"{language}_{name}.png": column + MARGINS for name, column in COLUMNS.items()}
     for path, width in wanted.items():
         screenshot(page(sample["question"], reply, language, width), path, width)
         print(f"wrote {path} ({path.stat().st_size / 1024:.0f} kB)")

@@ -11,7 +11,7 @@ from evaluation.errors import UNSEEN, Reason
 from evaluation.metrics import METRICS
 from evaluation.metrics.documents import DocumentScores
 from evaluation.result import MetricResult
-from evaluation.statistics.gate import GOOD, reaches
+from evaluation.statistics.gate import FAIR, GOOD, reaches
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,11 @@ def diagnose(
         thresholds: from which score on a metric is good; GOOD where none is given.
         documents: the comparison with the documents that the question table names.
     """
-    facts = facts_of(results, chunks, thresholds or {}, documents)
+    return findings_of(facts_of(results, chunks, thresholds or {}, documents))
+
+
+def findings_of(facts: Mapping[str, Any]) -> list[Finding]:
+    """The rules that hold, in their order; one that stands alone hides those after it."""
     findings: list[Finding] = []
     for rule in rules():
         if rule.holds(facts):
@@ -83,6 +87,8 @@ def facts_of(
     unseen = any(result.reason in UNSEEN for result in results.values())
     return {
         **levels,
+        "answers": _answers(relevancy),
+        "same_content": _same_content(results.get("answer_correctness")),
         "refusal": relevancy is not None and relevancy.reason is Reason.NONCOMMITTAL,
         "contexts": "unseen" if unseen else "none" if needs_contexts and not chunks else "some",
         "relevant": _relevant(results),
@@ -95,6 +101,23 @@ def _level(result: MetricResult | None, threshold: float) -> str:
     if result is None or result.score is None:
         return "none"
     return "ok" if reaches(result.score, threshold) else "low"
+
+
+def _answers(relevancy: MetricResult | None) -> str:
+    """How far the answer answers the question, graded as the metric's own sentence is."""
+    if relevancy is None or relevancy.score is None:
+        return "unknown"
+    return "yes" if reaches(relevancy.score, GOOD) else "partly" if reaches(relevancy.score, FAIR) else "no"
+
+
+def _same_content(correctness: MetricResult | None) -> str:
+    """Whether answer and reference say the same: its score is lower than 1 also for other words."""
+    entries = [
+        entry for key in ("facts", "claims") for entry in (correctness.details.get(key, []) if correctness else [])
+    ]
+    if not entries:
+        return "unknown"
+    return "yes" if all(entry.get("verdict") == 1 for entry in entries) else "no"
 
 
 def _relevant(results: Mapping[str, MetricResult]) -> str:

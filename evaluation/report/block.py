@@ -5,49 +5,52 @@ from typing import Any
 
 from evaluation.diagnosis import Finding
 from evaluation.metrics import METRICS
-from evaluation.report.escape import escape
+from evaluation.report.escape import escape, unescape
 from evaluation.report.markdown import (
     QUOTES,
     capitalized,
     finding,
-    kind_of,
+    list_line,
     quote,
-    quotes,
     score_word,
+    scored_head,
+    with_reason,
 )
 from evaluation.report.numbers import money, score_text
 from evaluation.result import MetricResult
 from evaluation.scorecard import Scorecard
-from evaluation.statistics.gate import FAIR, GOOD, reaches
 from evaluation.texts import Texts
 
-REASON_CHARACTERS = 80
 BREAKDOWN_ENTRIES = 30
+TITLE_CHARACTERS = 40
 _VERDICTS = {1: "✅", 0: "❌"}
 
 
 def block(card: Scorecard, texts: Texts, used: Mapping[str, Any]) -> str:
-    """The scores in a table, what is wrong, what to do next, the breakdown folded, and what it cost.
+    """A list of the scores with what is wrong, what to do next, the breakdown folded, and what it cost.
 
     Args:
-        used: "judge" (the model's name) and "usage" as JudgeSession gives it.
+        used: "judge" (the model's name), "usage" as JudgeSession gives it, and the counts of "contexts".
     """
     if card.common_failure is not None:
         return f"- {failure_line(finding(card.common_failure, texts), texts)}"
-    sections = [_table(card, texts), _complaints(card, texts), _next_step(card.findings, texts)]
-    sections += [_breakdown(card, texts), _cost(used, texts)]
+    lines = [list_line(result, texts, card.thresholds.get(name)) for name, result in card.results.items()]
+    if documents := _documents(card, texts):
+        lines.append(documents)
+    sections = ["\n".join(lines), _next_step(card.findings, texts), _breakdown(card, texts), _made(used, texts)]
     return "\n\n".join(section for section in sections if section)
 
 
 def summary_of(card: Scorecard, texts: Texts) -> str:
-    """Every score on one line, then what is wrong."""
+    """Every score on one line of plain text, then what is wrong."""
     if card.common_failure is not None:
-        return failure_line(finding(card.common_failure, texts), texts)
+        return failure_line(unescape(finding(card.common_failure, texts)), texts)
     scores = [f"{texts.get(f'metrics.{name}')} {score_word(result, texts)}" for name, result in card.results.items()]
     line = texts.get("separator").join(scores)
     if card.findings:
         return texts.get("with_quotes", sentence=line, quotes=texts.get(f"diagnosis.{card.findings[0].name}"))
-    return texts.get("with_quotes", sentence=line, quotes=finding(card.telling, texts)) if card.telling else line
+    telling = unescape(finding(card.telling, texts)) if card.telling else ""
+    return texts.get("with_quotes", sentence=line, quotes=telling) if telling else line
 
 
 def failure_line(sentence: str, texts: Texts) -> str:
@@ -75,77 +78,36 @@ def sentence_of(found: Finding, texts: Texts) -> str:
     return texts.get("settings_to_try.lead", cause=texts.get(f"diagnosis.{found.name}"), steps=words)
 
 
-def mark(result: MetricResult, threshold: float | None) -> str:
-    """Good, fair or bad against the threshold, or without one against 0.7 and 0.5."""
-    return "" if result.score is None else mark_of(result.score, threshold)
-
-
-def mark_of(score: float, threshold: float | None) -> str:
-    """The same for a number, such as a mean."""
-    if threshold is not None:
-        return "✅" if reaches(score, threshold) else "❌"
-    return "✅" if reaches(score, GOOD) else "⚠️" if reaches(score, FAIR) else "❌"
-
-
-def _table(card: Scorecard, texts: Texts) -> str:
-    head = " | ".join(texts.get(f"scorecard.{name}") for name in ("metric", "score", "finding"))
-    rows = [f"| {head} |", "|---|---:|---|"]
-    for name, result in card.results.items():
-        score = [score_word(result, texts), mark(result, card.thresholds.get(name))]
-        rows.append(_row(texts.get(f"metrics.{name}"), score, finding(result, texts, quoted=False)))
-    if card.documents is not None:
-        score = [score_text(card.documents.recall), mark_of(card.documents.recall, None)]
-        rows.append(_row(texts.get("documents.label"), score, _documents(card, texts)))
-    return "\n".join(rows)
-
-
-def _row(name: str, score: Sequence[str], sentence: str) -> str:
-    # A space that does not break: on a phone the mark would stand under its number.
-    return f"| {name} | {'\N{NO-BREAK SPACE}'.join(filter(None, score))} | {capitalized(sentence)} |"
-
-
 def _documents(card: Scorecard, texts: Texts) -> str:
     """Of the documents that should be found, how many were; beside the judged scores, without a judge."""
     documents = card.documents
     if documents is None:
         return ""
-    missing, of = documents.missing, documents.expected
-    quoted = quotes(texts, [{"text": name} for name in missing])
-    if not documents.hit_rate:
-        return texts.get("documents.none", of=of, quotes=quoted)
-    sentence = texts.get("documents.found", of=of, found=of - len(missing))
-    remarks = [texts.get("documents.rank", rank=round(1 / documents.reciprocal_rank))]
-    if missing:
-        remarks.append(texts.get("documents.missing", quotes=quoted))
-    return texts.aside(sentence, texts.get("separator").join(remarks))
-
-
-def _complaints(card: Scorecard, texts: Texts) -> str:
-    """What the answer should not say, and what was not retrieved: the first of each, with metric and judge's reason."""
-    lines = []
-    for name, result in card.results.items():
-        metric = texts.get(f"metrics.{name}")
-        for listed in METRICS[name].lists:
-            entries = result.details.get(listed.key, []) if listed.role == "complaints" else []
-            lacking = [entry for entry in entries if entry["verdict"] == 0]
-            lines += [
-                f"> ❌ {texts.get('with_quotes', sentence=metric, quotes=_entry(texts, entry))}"
-                for entry in lacking[:QUOTES]
-            ]
-    return "\n>\n".join(dict.fromkeys(lines))
-
-
-def _entry(texts: Texts, entry: Mapping[str, Any]) -> str:
-    line = quote(texts, entry["text"]) + kind_of(texts, entry)
-    reason = escape(entry.get("reason", ""), REASON_CHARACTERS)
-    return f"{line} → {reason}" if reason else line
+    quoted = texts.get("separator").join(quote(texts, name) for name in documents.missing[:QUOTES])
+    if len(documents.missing) > QUOTES:
+        quoted = texts.get("separator").join([quoted, texts.get("more", count=len(documents.missing) - QUOTES)])
+    if documents.hit_rate:
+        sentence = texts.get(
+            "documents.found", of=documents.expected, found=documents.expected - len(documents.missing)
+        )
+        remarks = [texts.get("documents.rank", rank=round(1 / documents.reciprocal_rank))]
+        if documents.missing:
+            remarks.append(texts.get("documents.missing", quotes=quoted))
+        sentence = texts.aside(sentence, texts.get("separator").join(remarks))
+    else:
+        sentence = texts.get("documents.none", of=documents.expected, quotes=quoted)
+    head = scored_head(texts.get("documents.label"), score_text(documents.recall), documents.recall, None, texts)
+    return f"- {head} {capitalized(sentence)}"
 
 
 def _breakdown(card: Scorecard, texts: Texts) -> str:
-    lines = [line for result in card.results.values() for line in _listed(result, texts)]
-    if not lines:
+    """Every claim, part and chunk with its verdict, folded. Lists of one level: a phone has no room for more."""
+    sections = [section for result in card.results.values() for section in _listed(result, texts)]
+    if not sections:
         return ""
-    body = "\n".join(lines)
+    if card.documents is not None:
+        sections.append(f"**{texts.get('documents.label')}**\n\n{texts.get('documents.what')}")
+    body = "\n\n".join(sections)
     return f"<details><summary>{texts.get('scorecard.breakdown')}</summary>\n\n{body}\n\n</details>"
 
 
@@ -155,28 +117,41 @@ def _listed(result: MetricResult, texts: Texts) -> Iterator[str]:
         if not entries:
             continue
         heading = texts.get(f"words.{result.metric}.lists.{listed.key}")
-        yield f"- {texts.get(f'metrics.{result.metric}')} / {heading}"
-        for entry in entries[:BREAKDOWN_ENTRIES]:
-            yield f"  - {_verdict(entry, texts)} {_entry(texts, entry)}"
+        head = texts.get("with_quotes", sentence=texts.get(f"metrics.{result.metric}"), quotes=heading)
+        lines = [f"- {_judged(entry, texts)}" for entry in entries[:BREAKDOWN_ENTRIES]]
         if len(entries) > BREAKDOWN_ENTRIES:
-            yield f"  - {texts.get('more', count=len(entries) - BREAKDOWN_ENTRIES)}"
+            lines.append(f"- {texts.get('more', count=len(entries) - BREAKDOWN_ENTRIES)}")
+        yield f"**{head}**\n\n" + "\n".join(lines)
+
+
+def _judged(entry: Mapping[str, Any], texts: Texts) -> str:
+    """Verdict, text and reason of an entry; of a chunk its rank and document before them."""
+    said = with_reason(texts, entry)
+    if "rank" in entry:
+        title = escape(entry.get("title", ""), TITLE_CHARACTERS)
+        place = texts.get("scorecard.chunk", rank=entry["rank"], title=title).strip()
+        said = texts.get("with_quotes", sentence=place, quotes=said)
+    return f"{_verdict(entry, texts)} {said}"
 
 
 def _verdict(entry: Mapping[str, Any], texts: Texts) -> str:
     if "similarity" in entry:
-        return "" if entry["similarity"] is None else score_text(max(0.0, entry["similarity"]))
+        return "❔" if entry["similarity"] is None else score_text(max(0.0, entry["similarity"]))
     return _VERDICTS.get(entry["verdict"], f"❔ {texts.get('scorecard.unjudged')}")
 
 
-def _cost(used: Mapping[str, Any], texts: Texts) -> str:
-    usage = used["usage"]
-    if not usage["judge_calls"]:
-        return ""
-    items = [
-        texts.get("scorecard.judged_by", model=escape(used["judge"], 60)),
-        texts.get("scorecard.calls", calls=usage["judge_calls"]),
-        texts.get("scorecard.tokens", tokens=usage["total_tokens"]),
-    ]
+def _made(used: Mapping[str, Any], texts: Texts) -> str:
+    """The judge, what it cost, and what of the chunks was not judged."""
+    usage, dropped = used["usage"], used["contexts"]["dropped"]
+    items = []
+    if usage["judge_calls"]:
+        items += [
+            texts.get("scorecard.judged_by", model=escape(used["judge"], 60)),
+            texts.get("scorecard.calls", calls=usage["judge_calls"]),
+            texts.get("scorecard.tokens", tokens=usage["total_tokens"]),
+        ]
     if usage["price"]:
         items.append(money(usage["price"], usage["currency"]))
-    return f"<sub>{capitalized(texts.get('dot').join(items))}</sub>"
+    if dropped:
+        items.append(texts.get("dropped_chunks", count=dropped))
+    return f"<sub>{capitalized(texts.get('dot').join(items))}</sub>" if items else ""

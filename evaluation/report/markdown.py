@@ -1,17 +1,21 @@
-"""A metric's result as one line of Markdown for the chat reply."""
+"""A metric's result in words, and as one line of Markdown for the chat reply.
+
+Sentences are made for Markdown: what they quote is escaped. `unescape` gives the plain text of one.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from evaluation.errors import Reason
 from evaluation.metrics import METRICS
-from evaluation.report.escape import escape
-from evaluation.report.numbers import bar, score_against, score_text
+from evaluation.report.escape import escape, unescape
+from evaluation.report.numbers import score_against, score_text
 from evaluation.result import MetricResult
-from evaluation.statistics.gate import reaches
+from evaluation.statistics.gate import FAIR, GOOD, reaches
 from evaluation.texts import Texts
 
 QUOTE_CHARACTERS = 60
+REASON_CHARACTERS = 80
 QUOTES = 3
 
 
@@ -83,13 +87,13 @@ def score_word(result: MetricResult, texts: Texts) -> str:
 
 
 def summary_line(result: MetricResult, texts: Texts) -> str:
-    """Name, score and finding on one line, without Markdown."""
-    mark = ": " if texts.language == "en" else "："
-    return f"{texts.get(f'metrics.{result.metric}')} {score_word(result, texts)}{mark}{finding(result, texts)}"
+    """Name, score and finding on one line of plain text."""
+    scored = f"{texts.get(f'metrics.{result.metric}')} {score_word(result, texts)}"
+    return texts.get("with_quotes", sentence=scored, quotes=unescape(finding(result, texts)))
 
 
 def list_line(result: MetricResult, texts: Texts, threshold: float | None = None, dropped: int = 0) -> str:
-    """The tool's `text`: one list item, so that several tools' lines stack under one another.
+    """One list item, so that several metrics' lines stack under one another: mark, name and score, what was found.
 
     Args:
         dropped: chunks that were left out because they hold no text.
@@ -97,14 +101,28 @@ def list_line(result: MetricResult, texts: Texts, threshold: float | None = None
     score = score_word(result, texts)
     if result.score is not None and threshold is not None:
         score = score_against(result.score, threshold)
-    head = f"- **{texts.get(f'metrics.{result.metric}')} {score}**"
-    if result.score is not None:
-        head += f" {bar(result.score)}"
-        if threshold is not None:
-            name = "passed" if reaches(result.score, threshold) else "not_passed"
-            head += f" {texts.get(name, threshold=score_text(threshold))}"
-    line = f"{head} {capitalized(finding(result, texts))}"
+    head = scored_head(texts.get(f"metrics.{result.metric}"), score, result.score, threshold, texts)
+    line = f"- {head} {capitalized(finding(result, texts))}"
     return texts.aside(line, texts.get("dropped_chunks", count=dropped)) if dropped else line
+
+
+def scored_head(name: str, shown: str, score: float | None, threshold: float | None, texts: Texts) -> str:
+    """What a list item about a score begins with: mark, name and score, and the threshold where the user set one."""
+    head = f"**{name} {shown}**"
+    if score is None:
+        return head
+    head = f"{mark_of(score, threshold)} {head}"
+    if threshold is None:
+        return head
+    side = "reached" if reaches(score, threshold) else "not_reached"
+    return texts.aside(head, texts.get(side, threshold=score_text(threshold)))
+
+
+def mark_of(score: float, threshold: float | None) -> str:
+    """Good, fair or bad against the threshold, or without one against 0.7 and 0.5."""
+    if threshold is not None:
+        return "✅" if reaches(score, threshold) else "❌"
+    return "✅" if reaches(score, GOOD) else "⚠️" if reaches(score, FAIR) else "❌"
 
 
 def capitalized(sentence: str) -> str:
@@ -113,11 +131,23 @@ def capitalized(sentence: str) -> str:
 
 
 def quotes(texts: Texts, entries: Sequence[Mapping[str, Any]]) -> str:
-    """The first three entries' texts in quotation marks, with the kind of a claim that is not supported."""
+    """The first three entries' texts in quotation marks, with the kind of a claim that is not supported.
+
+    A single one has the judge's reason behind it; those of several would hide where one ends.
+    """
+    if len(entries) == 1:
+        return with_reason(texts, entries[0])
     shown = [quote(texts, entry["text"]) + kind_of(texts, entry) for entry in entries[:QUOTES]]
     if len(entries) > QUOTES:
         shown.append(texts.get("more", count=len(entries) - QUOTES))
     return texts.get("separator").join(shown)
+
+
+def with_reason(texts: Texts, entry: Mapping[str, Any]) -> str:
+    """An entry's text in quotation marks, its kind, and why the judge says so."""
+    quoted = quote(texts, entry["text"]) + kind_of(texts, entry)
+    reason = escape(str(entry.get("reason") or ""), REASON_CHARACTERS)
+    return texts.get("because", sentence=quoted, reason=reason) if reason else quoted
 
 
 def quote(texts: Texts, text: str) -> str:

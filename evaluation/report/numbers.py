@@ -3,8 +3,6 @@
 import math
 from collections.abc import Callable
 
-BAR_CELLS = 10
-
 
 def score_text(score: float) -> str:
     """Two decimals, rounded down below 1 so that only a perfect score shows as 1.00, and up above 0 likewise.
@@ -18,12 +16,6 @@ def score_text(score: float) -> str:
     if rounded <= 0.0 < score:
         rounded = 0.01
     return f"{rounded:.2f}"
-
-
-def bar(score: float) -> str:
-    """Ten cells, filled in proportion; full only at 1 and empty only at 0."""
-    filled = min(BAR_CELLS - (score < 1.0), max(int(score > 0.0), math.floor(score * BAR_CELLS + 0.5)))
-    return "▰" * filled + "▱" * (BAR_CELLS - filled)
 
 
 def money(amount: float, currency: str) -> str:

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from evaluation.report.block import mark_of
 from evaluation.report.escape import escape
+from evaluation.report.markdown import mark_of
 from evaluation.report.numbers import difference_text, interval_text, score_against, score_text
 from evaluation.report.run_words import (
     compared,

@@ -71,7 +71,7 @@ def test_it_is_on_the_scorecard_with_its_threshold_and_its_list(polite: PluginPr
     assert list(details) == ["faithfulness", "politeness"]
     assert (output.variables["politeness"], output.variables["passed"]) == (0.5, False)
     assert details["politeness"]["sentences"][1]["verdict"] == 0
-    for words in ("丁寧さ", "回答の文", "「知らないよ。」 → 投げやり"):
+    for words in ("丁寧さ", "回答の文", "「知らないよ。」→ 投げやり"):
         assert words in output.text
     refused = collect(polite.invoke_tool("evaluate_answer", sample(politeness_threshold="高い")))
     assert "丁寧さのしきい値" in refused.text

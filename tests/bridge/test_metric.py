@@ -43,26 +43,26 @@ def evaluate(name: str = "faithfulness", **changes: Any) -> Result:
         (
             "faithfulness",
             0.5,
-            "忠実性 0.50** ▰▰▰▰▰▱▱▱▱▱",
-            "2件の主張のうち1件が資料で確認できません：「当日申請できる」（文章のないチャンク1件を除きました）",
+            "⚠️ **忠実性 0.50**",
+            "2件の主張のうち1件が資料で確認できません：「当日申請できる」→ 理由（文章のないチャンク1件を除きました）",
         ),
         (
             "context_recall",
             1.0,
-            "必要コンテキストの網羅性 1.00** ▰▰▰▰▰▰▰▰▰▰",
+            "✅ **必要コンテキストの網羅性 1.00**",
             "参照の内容はすべて検索されています（文章のないチャンク1件を除きました）",
         ),
         (
             "answer_relevancy",
             1.0,
-            "回答関連性 1.00** ▰▰▰▰▰▰▰▰▰▰",
+            "✅ **回答関連性 1.00**",
             "質問に答えています（埋め込みモデルがないため、判定モデルが比べました）",
         ),
     ],
 )
 def test_text_and_variables_of_a_score(name: str, score: float, head: str, sentence: str) -> None:
     result = evaluate(name)
-    assert result.text == f"- **{head} {sentence}"
+    assert result.text == f"- {head} {sentence}"
     expected = (score, f"{score:.2f}", "scored", "", None)
     assert tuple(result[key] for key in ("score", "score_text", "status", "reason", "passed")) == expected
 
@@ -86,9 +86,9 @@ def test_details_say_with_what_the_score_was_made() -> None:
 @pytest.mark.parametrize(
     ("threshold", "passed", "mark"),
     [
-        (0.5, True, "✅（しきい値 0.50 以上）"),
-        ("51%", False, "❌（しきい値 0.51 未満）"),
-        (0, True, "✅（しきい値 0.00 以上）"),
+        (0.5, True, "✅ **忠実性 0.50**（しきい値 0.50 以上）"),
+        ("51%", False, "❌ **忠実性 0.50**（しきい値 0.51 未満）"),
+        (0, True, "✅ **忠実性 0.50**（しきい値 0.00 以上）"),
     ],
 )
 def test_threshold(threshold: Any, passed: bool, mark: str) -> None:
@@ -98,7 +98,7 @@ def test_threshold(threshold: Any, passed: bool, mark: str) -> None:
 
 
 def test_language_of_the_setting_counts() -> None:
-    assert evaluate(language="en").text.startswith("- **Faithfulness 0.50**")
+    assert evaluate(language="en").text.startswith("- ⚠️ **Faithfulness 0.50**")
     assert evaluate(language="zh")["summary"].startswith("忠实度 0.50：")
 
 
@@ -147,5 +147,7 @@ def test_without_a_reference_the_sentence_is_plain_and_nothing_is_asked(name: st
     scripted = judge()
     result = evaluate(name, reference="", model=None, judge=scripted)
     assert (result["status"], result["reason"]) == ("not_applicable", "no_reference")
-    assert result.text.endswith("** この質問には参照（正解）がないため、評価していません")
+    assert result.text.endswith(
+        "未評価** 参照（正解）がありません（「参照の検索」の表に、この質問と正解の行を加えると採点します）"
+    )
     assert scripted.calls == []

@@ -28,9 +28,15 @@ def test_a_sample_shows_a_claim_without_support_and_what_to_do_about_it(language
     assert scores["details"]["findings"]
     claims = scores["details"]["metrics"]["faithfulness"]["claims"]
     page = render.page(sample["question"], reply.streamed, language, 390)
-    assert re.findall(r"<blockquote>\n<p>❌ (.+)</p>", page)
+    [lacking] = [claim for claim in claims if claim["verdict"] == 0]
+    [shown] = [line for line in page.splitlines() if line.startswith("<li>⚠️ <strong>")]
+    assert lacking["text"] in shown
+    assert lacking["reason"] in shown
     assert [claim["text"] in page for claim in claims] == [True, True, True]
-    assert page.count("<tr>") == 6
+    # Four scores and the documents.
+    assert len(re.findall(r"<li>(?:✅|⚠️|❌) <strong>", page)) == 5
+    assert "<table>" not in page
+    assert "<blockquote>" not in page
     assert [page.count(tag) for tag in ("<hr />", "<ol>", "</details>")] == [1, 1, 1]
 
 

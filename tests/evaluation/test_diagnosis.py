@@ -1,19 +1,21 @@
 """Every rule of diagnosis.toml, with scores and the sentence."""
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from itertools import product
+from typing import Any
 
 import pytest
 
-from evaluation.diagnosis import diagnose, rules
+from evaluation.diagnosis import diagnose, findings_of, rules
 from evaluation.errors import UNSEEN, EvaluationError, Reason
+from evaluation.languages import Language
+from evaluation.metrics import METRICS
 from evaluation.metrics.documents import DocumentScores
 from evaluation.report.block import sentence_of
+from evaluation.report.markdown import finding
 from evaluation.result import MetricResult
 from evaluation.texts import load_texts
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 FOUND = DocumentScores(1.0, 1.0, 1.0, (), 1)
 NOT_FOUND = DocumentScores(0.0, 0.0, 0.0, ("a.md",), 1)
@@ -42,6 +44,18 @@ def unseen(**scores: Any) -> dict[str, MetricResult]:
     return {name: MetricResult.without_score(name, "1", error) for name in KEYS} | results(**scores)
 
 
+# F1 is 1, and 0.75 x 1 + 0.25 x 0.4 = 0.85.
+SAME_CONTENT = MetricResult(
+    "answer_correctness",
+    "1",
+    "scored",
+    0.85,
+    details={
+        "facts": [{"text": "10日", "verdict": 1}],
+        "claims": [{"text": "10日", "verdict": 1}],
+        "method": "weighted",
+    },
+)
 GOOD = {"faithfulness": 1.0, "answer_relevancy": 0.9, "context_recall": 1.0, "context_precision": 1.0}
 
 CASES: list[tuple[str, dict[str, MetricResult], dict[str, Any], str]] = [
@@ -49,7 +63,7 @@ CASES: list[tuple[str, dict[str, MetricResult], dict[str, Any], str]] = [
         "nothing_retrieved_refused",
         results(refusal=True, context_recall=0.0, context_precision=0.0),
         {"chunks": 0},
-        "検索結果が空でした。資料がないため答えなかったのは正しい動作です。まず、知識検索ノードで",
+        "検索結果が空でした。資料がないため答えなかったのは正しい動作です。まず、「知識検索」ノードで、ナレッジベースが",
     ),
     (
         "nothing_retrieved",
@@ -57,20 +71,21 @@ CASES: list[tuple[str, dict[str, MetricResult], dict[str, Any], str]] = [
         {"chunks": 0},
         (
             "検索結果が空なのに、資料にないことを答えています。"
-            "まず、知識検索ノードでナレッジが選ばれているかを確認する。次に、「スコア閾値」を下げる"
+            "まず、「知識検索」ノードで、ナレッジベースが選ばれているかを確認する。"
+            "次に、「知識検索」ノードの「検索設定」で、「スコア閾値」を下げる"
         ),
     ),
     (
         "nothing_retrieved_unknown",
         results(context_recall=0.0, context_precision=0.0),
         {"chunks": 0},
-        "検索結果が空でした。まず、知識検索ノードでナレッジが選ばれているかを確認する",
+        "検索結果が空でした。まず、「知識検索」ノードで、ナレッジベースが選ばれているかを確認する",
     ),
     (
         "refused_although_found",
         results(refusal=True, context_recall=1.0, context_precision=1.0),
         {},
-        "資料は検索できているのに、答えていません。まず、LLM ノードのプロンプトの断り方の指示をゆるめ",
+        "資料はおおむね検索できているのに、答えていません。まず、LLM ノードのプロンプトの断り方の指示をゆるめ",
     ),
     (
         "refused_rightly_missing_document",
@@ -82,24 +97,33 @@ CASES: list[tuple[str, dict[str, MetricResult], dict[str, Any], str]] = [
         ),
     ),
     (
+        "refused_rightly_wrong_chunk",
+        results(refusal=True, relevant=0, context_recall=0.0, context_precision=0.0),
+        {"documents": FOUND},
+        "正しい文書は見つかっていますが、答えの載ったチャンクが検索されていません（答えなかったのは正しい動作です）",
+    ),
+    (
         "refused_rightly_missed_part",
         results(refusal=True, context_recall=0.5, context_precision=1.0),
         {},
-        "資料の一部しか検索できていません（答えなかったのは正しい動作です）。まず、「トップ K」を増やす",
+        (
+            "必要な内容が検索結果にそろっていません（答えなかったのは正しい動作です）。"
+            "まず、「知識検索」ノードの「検索設定」で、「トップ K」を増やす"
+        ),
     ),
-    ("refused_unknown", results(refusal=True, context_recall=None), {}, "回答していません。参照（正解）があれば"),
+    ("refused_unknown", results(refusal=True, context_recall=None), {}, "答えていません。参照（正解）があれば"),
     (
         "refused_unseen",
         unseen(refusal=True),
         {"chunks": 0},
-        "回答していません。検索結果が見えないため、資料があったのかどうかは分かりません。まず、検索結果が見えるようにする",
+        "答えていません。検索結果が見えないため、資料があったのかどうかは分かりません。まず、検索結果が見えるようにする",
     ),
     (
         "right_without_documents",
         results(**{**GOOD, "faithfulness": 0.0, "answer_correctness": 1.0}),
         {},
         (
-            "回答は正しいものの、検索された資料にもとづいていません。"
+            "回答は正しいものの、検索された資料では確認できない内容があります。"
             "まず、LLM ノードのプロンプトに「資料に書かれていることだけで答える」を加える"
         ),
     ),
@@ -107,7 +131,7 @@ CASES: list[tuple[str, dict[str, MetricResult], dict[str, Any], str]] = [
         "document_not_retrieved",
         results(relevant=0, **{**GOOD, "context_recall": 0.0}),
         {"documents": NOT_FOUND},
-        "見つかるべき文書が検索されていません。まず、ナレッジの「検索方法」を「ハイブリッド検索」にする",
+        "見つかるべき文書の中に、検索されていないものがあります。まず、ナレッジの「設定」で、「検索方法」を",
     ),
     (
         "missing_document",
@@ -119,22 +143,22 @@ CASES: list[tuple[str, dict[str, MetricResult], dict[str, Any], str]] = [
         "wrong_chunk_of_document",
         results(relevant=0, **{**GOOD, "context_recall": 0.0, "context_precision": 0.0}),
         {"documents": FOUND},
-        "正しい文書は見つかっていますが、答えの載ったチャンクが検索されていません。まず、「トップ K」を増やす",
+        "正しい文書は見つかっていますが、答えの載ったチャンクが検索されていません。まず、「知識検索」ノード",
     ),
     (
         "missed_part",
         results(**{**GOOD, "context_recall": 0.5}),
         {},
         (
-            "必要な資料の一部が検索されていません。"
-            "まず、「トップ K」を増やす。次に、「スコア閾値」を下げる。次に、ナレッジの「検索方法」を"
+            "必要な内容が検索結果にそろっていません。まず、「知識検索」ノードの「検索設定」で、「トップ K」を増やす"
+            "（ナレッジの「検索設定」のほうが小さければ、そちらも増やす）。次に、「知識検索」ノードの「検索設定」で、"
         ),
     ),
     (
         "irrelevant_chunks_above",
         results(**{**GOOD, "context_precision": 0.33}),
         {},
-        "関連のないチャンクが上位にあります。まず、「Rerank モデル」を設定する。次に、「トップ K」を減らす",
+        "関連のないチャンクが上位にあります。まず、「知識検索」ノードの「検索設定」で、「Rerank モデル」を設定する",
     ),
     (
         "contradicts_documents",
@@ -152,31 +176,55 @@ CASES: list[tuple[str, dict[str, MetricResult], dict[str, Any], str]] = [
         "made_up_for_lack_of_documents",
         results(**{**GOOD, "faithfulness": 0.3, "context_recall": 0.3}),
         {},
-        "足りない資料を推測で補っています。まず、LLM ノードのプロンプトに「資料にないことは、分からないと",
+        "検索できなかった内容を、推測で補っているようです。まず、LLM ノードのプロンプトに「資料にないことは、",
     ),
     (
         "off_the_question",
         results(**{**GOOD, "answer_relevancy": 0.4}),
         {},
-        "資料には沿っていますが、質問に答えていません。まず、LLM ノードのプロンプトに「最初に質問への答えを書く」",
+        "質問に答えていないようです。まず、LLM ノードのプロンプトに「最初に質問への答えを書く」",
     ),
     (
-        "off_the_question_unseen",
-        unseen(answer_relevancy=0.4),
-        {"chunks": 0},
-        "質問に答えていません。まず、LLM ノードのプロンプトに「最初に質問への答えを書く」",
+        "answers_in_part",
+        results(**{**GOOD, "answer_relevancy": 0.67}),
+        {},
+        "質問の一部にしか答えていないようです。まず、LLM ノードのプロンプトに「最初に質問への答えを書く」",
+    ),
+    (
+        "right_but_beside_the_question",
+        results(**{**GOOD, "answer_relevancy": 0.4, "answer_correctness": 0.9}),
+        {},
+        "内容は正しいものの、質問への答え方がずれているようです。まず、LLM ノードのプロンプトに「最初に",
+    ),
+    (
+        "answers_below_threshold",
+        results(**{**GOOD, "answer_relevancy": 0.9}),
+        {"thresholds": {"answer_relevancy": 0.95}},
+        "質問には答えていますが、回答関連性がしきい値に届いていません。まず、しきい値が高すぎないかを見直す",
     ),
     (
         "incomplete_answer",
         results(**{**GOOD, "answer_correctness": 0.4}),
         {},
-        "資料はそろっていますが、回答に抜けや誤りがあります。まず、LLM ノードのプロンプトに「条件や例外も漏らさず",
+        "資料はおおむね検索できていますが、回答に抜けや誤りがあります。まず、LLM ノードのプロンプトに「条件や",
+    ),
+    (
+        "incomplete_answer_unknown",
+        results(**{**GOOD, "context_recall": None, "context_precision": None, "answer_correctness": 0.4}),
+        {},
+        "回答に抜けや誤りがあります。まず、LLM ノードのプロンプトに「条件や例外も漏らさず",
     ),
     (
         "incomplete_answer_unseen",
         unseen(answer_relevancy=0.9, answer_correctness=0.4),
         {"chunks": 0},
         "回答に抜けや誤りがあります。検索結果が見えないため、資料があったのかどうかは分かりません。まず、LLM ノード",
+    ),
+    (
+        "same_in_other_words",
+        {**results(**GOOD), "answer_correctness": SAME_CONTENT},
+        {"thresholds": {"answer_correctness": 0.9}},
+        "内容は参照（正解）と同じですが、言い回しが違うため、回答の正しさがしきい値に届いていません。まず、しきい値",
     ),
 ]
 
@@ -236,3 +284,122 @@ def test_every_sentence_of_every_rule_reads_in_each_language(language: Any) -> N
             sentence = sentence_of(found, texts)
             assert sentence.count(texts.get("settings_to_try.first", step="")) >= 1
             assert not re.search(r"[{}]|None", sentence)
+
+
+# --- what the findings say never contradicts, whatever the scores ---
+
+# What a finding says of the answer and of the retrieval -> the words for it, of which each sentence has one.
+SAYS: dict[tuple[str, str], dict[Language, str]] = {
+    ("answer", "refused"): {
+        "ja": "(?<!質問に)答えていません|答えなかった",
+        "en": "did not answer|right not to answer",
+        "zh": "作答",
+    },
+    ("answer", "misses"): {"ja": "質問に答えていない", "en": "seems not to answer", "zh": "似乎没有回答"},
+    ("answer", "partly"): {"ja": "一部にしか", "en": "only in part", "zh": "只回答了问题的一部分"},
+    ("answer", "beside"): {"ja": "ずれている", "en": "somewhat different question", "zh": "偏离"},
+    ("answer", "answers"): {"ja": "質問には答えて", "en": "The answer answers", "zh": "^回答了问题"},
+    ("content", "right"): {
+        "ja": "回答は正しい|内容は正しい|参照（正解）と同じ",
+        "en": "answer is right|says the same",
+        "zh": "回答正确|内容正确|与参考答案相同",
+    },
+    ("content", "wrong"): {"ja": "抜けや誤り", "en": "leaves something out", "zh": "遗漏或错误"},
+    ("claims", "unsupported"): {
+        "ja": "資料にない(こと|内容)を|食い違う内容|確認できない内容|推測で補",
+        "en": "yet the bot answered|do not support all|otherwise than the documents|things that the doc|guess",
+        "zh": "资料(中|里)没有的(回答|内容)|矛盾的内容|无法证实|推测",
+    },
+    ("claims", "supported"): {"ja": "資料に(は)?沿って", "en": "keeps to the documents", "zh": "符合资料"},
+    ("retrieved", "nothing"): {"ja": "検索結果が空", "en": "Nothing was retrieved", "zh": "检索结果为空"},
+    ("retrieved", "enough"): {
+        "ja": "おおむね検索できて|資料はそろって",
+        "en": "Most of what is needed|documents are there",
+        "zh": "大多已检索到|资料齐全",
+    },
+    ("retrieved", "not all"): {
+        "ja": "検索されてい(ません|ない)|そろっていません|検索できなかった",
+        "en": "No chunk with|but not the chunk|was not retrieved|Not all that is needed",
+        "zh": "没有(全部)?检索到",
+    },
+    ("order", "irrelevant on top"): {"ja": "上位にあります", "en": "stand on top", "zh": "排在前面"},
+    ("retrieved", "unseen"): {"ja": "検索結果が見えない", "en": "can't be seen", "zh": "看不到检索结果"},
+    ("refusal", "right"): {"ja": "正しい動作", "en": "right not to answer", "zh": "不作答是正确"},
+}
+# What must be known for a sentence to say so: the facts, of which each has one of these values.
+TRUE_WHEN: dict[tuple[str, str], dict[str, set[Any]]] = {
+    ("answer", "refused"): {"refusal": {True}},
+    ("answer", "misses"): {"answers": {"no"}, "refusal": {False}},
+    ("answer", "partly"): {"answers": {"partly"}},
+    ("answer", "beside"): {"answers": {"no", "partly"}},
+    ("answer", "answers"): {"answers": {"yes"}},
+    ("claims", "unsupported"): {"faithfulness": {"low"}},
+    ("claims", "supported"): {"faithfulness": {"ok"}},
+    ("retrieved", "nothing"): {"contexts": {"none"}},
+    ("retrieved", "enough"): {"context_recall": {"ok"}},
+    ("retrieved", "unseen"): {"contexts": {"unseen"}},
+    ("order", "irrelevant on top"): {"context_precision": {"low"}},
+    ("content", "wrong"): {"answer_correctness": {"low"}, "same_content": {"no", "unknown"}},
+}
+
+
+def said(name: str, language: Language) -> set[tuple[str, str]]:
+    sentence = load_texts(language).get(f"diagnosis.{name}")
+    return {topic for topic, words in SAYS.items() if re.search(words[language], sentence)}
+
+
+def every_combination() -> Iterator[dict[str, Any]]:
+    """Of all that the rules ask about. A refusal scores 0, and nothing is known of chunks that nobody can see."""
+    levels = ("ok", "low", "none")
+    values = {
+        **dict.fromkeys(METRICS, levels),
+        "answers": ("yes", "partly", "no", "unknown"),
+        "same_content": ("yes", "no"),
+        "contexts": ("some", "none", "unseen"),
+        "relevant": ("some", "none", "unknown"),
+        "refusal": (True, False),
+        "contradicted": (True, False),
+        "expected": ("found", "missing", "unknown"),
+    }
+    hidden = [*KEYS, "relevant", "expected"]
+    nothing = ["none"] * len(KEYS) + ["unknown"] * 2
+    for chosen in product(*values.values()):
+        facts = dict(zip(values, chosen, strict=True))
+        refusal = not facts["refusal"] or (facts["answer_relevancy"], facts["answers"]) == ("low", "no")
+        unseen = facts["contexts"] != "unseen" or [facts[name] for name in hidden] == nothing
+        if refusal and unseen:
+            yield facts
+
+
+@pytest.mark.parametrize("name", [rule.name for rule in rules()])
+def test_a_cause_says_the_same_in_every_language(name: str) -> None:
+    assert said(name, "ja")
+    assert said(name, "ja") == said(name, "en") == said(name, "zh")
+
+
+def test_no_two_findings_of_an_answer_contradict_each_other_or_the_scores() -> None:
+    of_names: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for facts in every_combination():
+        of_names.setdefault(tuple(found.name for found in findings_of(facts)), []).append(facts)
+    for names, cases in of_names.items():
+        topics = {topic for name in names for topic in said(name, "ja")}
+        values: dict[str, set[str]] = {}
+        for topic, value in topics:
+            values.setdefault(topic, set()).add(value)
+        assert all(len(found) == 1 for found in values.values()), (names, values)
+        for topic in topics:
+            for fact, allowed in TRUE_WHEN.get(topic, {}).items():
+                assert {facts[fact] for facts in cases} <= allowed, (names, topic, fact)
+
+
+@pytest.mark.parametrize("threshold", [None, 0.3, 0.7, 0.95])
+def test_line_and_advice_say_the_same_of_how_far_the_question_is_answered(threshold: float | None) -> None:
+    details = {"method": "embedding", "questions": [{"text": "何日ですか"}], "coverage": {"judged": 1, "of": 1}}
+    for score in (n / 100 for n in range(101)):
+        result = MetricResult("answer_relevancy", "1", "scored", score, details=details)
+        scores = {**results(**GOOD), "answer_relevancy": result}
+        found = diagnose(scores, chunks=3, thresholds={"answer_relevancy": threshold} if threshold else {})
+        line = finding(result, load_texts("ja"), quoted=False)
+        advice = [load_texts("ja").get(f"diagnosis.{entry.name}") for entry in found]
+        below = line if score < 0.7 else "質問には答えていますが、回答関連性がしきい値に届いていません"
+        assert advice == ([below] if score < (threshold or 0.7) else [])

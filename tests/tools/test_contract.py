@@ -193,7 +193,8 @@ def _quoted(variables: Mapping[str, Any]) -> list[str]:
     details = variables["details"]
     entries = [*details.get("claims", []), *details.get("parts", []), *details.get("questions", [])]
     names = [details.get("nearest", ""), variables.get("matched_question", "")]
-    return [text for text in [*(entry["text"] for entry in entries), *names] if text]
+    said = [text for entry in entries for text in (entry["text"], entry.get("reason", ""))]
+    return [text for text in [*said, *names] if text]
 
 
 def test_the_table_above_reaches_every_reason_there_is() -> None:

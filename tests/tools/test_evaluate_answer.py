@@ -120,7 +120,7 @@ def test_without_a_reference_two_scores_are_left_out_and_the_table_says_so(run: 
     output = run("evaluate_answer", reference=None)
     assert output.variables["status"] == "scored"
     assert output.text.count(NOT_EVALUATED["ja"]) == 2
-    assert "参照（正解）がない" in output.text
+    assert "参照（正解）がありません（「参照の検索」の表に" in output.text
 
 
 @pytest.mark.parametrize("spoken", ["ja", "en", "zh"])
@@ -221,10 +221,13 @@ def test_text_from_the_judge_can_not_break_the_block(run: Run, card: ScriptedMod
     evil = "| a | <img src=x onerror=1> </details> [x](javascript:1) **b** $x$ https://example.com"
     card.on("faithfulness.verdicts", {"verdicts": [{"id": 1, "reason": evil, "verdict": 0}, {"id": 2, "verdict": 0}]})
     card.on("faithfulness.statements", {"statements": [evil, "b"]})
-    text = run("evaluate_answer", **sample()).text
+    output = run("evaluate_answer", **sample())
+    text = output.text
     assert "<img" not in text
     assert text.count("</details>") == 1
     assert "](" not in text
     assert "https://e" not in text
-    rows = [line for line in text.splitlines() if line.startswith("|")]
-    assert {row.count("|") for row in rows} == {4}
+    assert "|" not in text
+    # The block is Markdown; the line for reading is not.
+    assert "&#" in text
+    assert "&#" not in output.variables["summary"]

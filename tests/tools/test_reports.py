@@ -220,7 +220,7 @@ def test_no_reference_is_a_plain_sentence_without_a_call(
     # 16
     output = run(tool, language, reference=None)
     assert outcome(output) == ("not_applicable", "no_reference")
-    words = {"ja": "参照（正解）がない", "en": "no reference answer", "zh": "没有参考答案"}
+    words = {"ja": "参照（正解）がありません（「参照の検索」の表に", "en": "no reference answer", "zh": "没有参考答案"}
     assert words[language] in output.variables["summary"]
     assert not judge.requests
 
@@ -559,7 +559,7 @@ def test_an_empty_retrieval_is_scored_with_a_hint(tool: str, contexts: Any, run:
     # 36, 43
     output = run(tool, contexts=contexts)
     assert (outcome(output), output.variables["score"]) == (("scored", "no_contexts"), 0)
-    assert "検索結果が空でした。ナレッジの選択と検索設定を確認してください" in output.text
+    assert "検索結果が空でした。「知識検索」ノードのナレッジベースと「検索設定」を確認してください" in output.text
 
 
 @pytest.mark.parametrize("tool", METRICS)

@@ -2,7 +2,7 @@
 
 import re
 from functools import partial
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -38,21 +38,19 @@ def scores(reply: ChatReply) -> list[float | None]:
     return [outputs(reply)[metric] for metric in METRICS]
 
 
-def table(markdown: str) -> list[list[str]]:
-    """The cells of the only table that the chat makes of a Markdown text, without its head."""
-    tokens = MarkdownIt("commonmark").enable("table").parse(markdown)
-    assert [token.type for token in tokens].count("table_open") == 1
+def lines(markdown: str) -> list[tuple[str, str, str]]:
+    """Metric, score and finding of each item of the list that the chat makes of the end of a reply."""
+    tokens = MarkdownIt("commonmark", {"html": True}).parse(markdown)
     # A rule stands before it, so that the reply above is no heading.
     kinds = [token.type for token in tokens if token.level == 0]
-    assert kinds.index("hr") < kinds.index("table_open")
-    assert "heading_open" not in kinds
-    rows: list[list[str]] = []
-    for token, content in pairwise(tokens):
-        if token.type == "tr_open":
-            rows.append([])
-        elif token.type in {"th_open", "td_open"}:
-            rows[-1].append(content.content)
-    return rows[1:]
+    assert kinds.index("hr") < kinds.index("bullet_list_open")
+    assert not {"heading_open", "table_open"} & set(kinds)
+    end = next(index for index, token in enumerate(tokens) if token.type == "bullet_list_close")
+    items = [token.content for token in tokens[:end] if token.type == "inline" and token.level == 3]
+    found = [
+        re.fullmatch(r"(?:(?:✅|⚠️|❌) )?\*\*(.+) (\S+)\*\* (.+)", item.replace("not evaluated", "—")) for item in items
+    ]
+    return [(match[1], match[2], match[3]) for match in found if match]
 
 
 @pytest.mark.parametrize(
@@ -62,20 +60,20 @@ def table(markdown: str) -> list[list[str]]:
         ("rag_chat_scorecard_en.yml", "en", "When do new employees get paid leave, and how many days?"),
     ],
 )
-def test_the_reply_ends_with_a_table_of_the_scores(template: str, language: str, question: str, ask: Ask) -> None:
+def test_the_reply_ends_with_a_list_of_the_scores(template: str, language: str, question: str, ask: Ask) -> None:
     reply = ask(question, template=template)
     assert reply.final == f"{ANSWER}\n\n---\n\n{outputs(reply)['text']}"
-    rows = table(reply.final)
+    rows = lines(reply.final)
     assert [row[0] for row in rows[:4]] == LABELS[language]
     # 1 of 2 statements, 1 of 2 parts, and of the chunks 1 and 3: (1/1 + 2/3) / 2.
-    shown = [row[1].split()[0] for row in rows]
+    shown = [row[1] for row in rows]
     assert shown[0] == "0.50"
     assert shown[2:] == ["0.50", "0.83", "1.00"]
 
 
 def test_the_claim_that_the_documents_do_not_hold_is_quoted_and_the_settings_to_change_are_listed(ask: Ask) -> None:
     reply = ask(WITH_REFERENCE)
-    assert "> ❌ 忠実性：「毎年20日もらえます。」" in reply.final
+    assert "件が資料で確認できません：「毎年20日もらえます。」→ " in lines(reply.final)[0][2]
     finding, *_ = outputs(reply)["details"]["findings"]
     # Half of the reference was retrieved, with two chunks that help.
     assert (finding["name"], finding["settings"][0]) == ("missed_part", "top_k_up")
@@ -105,7 +103,7 @@ def test_a_question_without_a_reference_gets_two_scores_and_a_sentence_for_the_o
     assert outputs(reply)["status"] == "scored"
     assert scores(reply) == [0.5, pytest.approx(scores(reply)[1]), None, None]
     assert judge.calls("recall.parts") + judge.calls("precision.chunk") == []
-    rows = table(reply.final)
+    rows = lines(reply.final)
     assert [row[0] for row in rows] == LABELS["ja"]
     assert [row[1] for row in rows[2:]] == ["未評価", "未評価"]
     assert all("参照" in row[2] for row in rows[2:])
@@ -115,8 +113,8 @@ def test_without_a_knowledge_the_scores_say_why_and_the_advice_is_to_choose_one(
     reply = ask(WITH_REFERENCE, bases=[])
     assert scores(reply)[0] == 0.0
     assert scores(reply)[2:] == [0.0, 0.0]
-    assert all("検索結果が空" in row[2] for row in table(reply.final) if row[0] in {"忠実性", "コンテキスト精度"})
-    assert "ナレッジが選ばれているか" in outputs(reply)["diagnosis"]
+    assert all("検索結果が空" in row[2] for row in lines(reply.final) if row[0] in {"忠実性", "コンテキスト精度"})
+    assert "ナレッジベースが選ばれているか" in outputs(reply)["diagnosis"]
 
 
 def test_without_a_judge_model_the_reply_says_where_to_choose_one(ask: Ask, judge: ScriptedModelServer) -> None:
@@ -158,7 +156,7 @@ def test_metrics_that_fail_for_different_reasons_each_say_theirs(ask: Ask, judge
         judge.on(prompt, "…")
     reply = ask(WITH_REFERENCE)
     assert outputs(reply)["status"] == "failed"
-    rows = table(reply.final)[:4]
+    rows = lines(reply.final)[:4]
     assert [row[1] for row in rows] == ["未評価"] * 4
     assert "API キー" in rows[0][2]
     assert len({row[2] for row in rows}) == 2

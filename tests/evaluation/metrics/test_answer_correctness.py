@@ -77,7 +77,7 @@ def test_f1_alone_without_an_embedding_model_and_it_says_so() -> None:
     line = finding(result, load_texts("ja"))
     assert line == (
         "参照の3項目のうち2項目が回答にありません：「参照2」、「参照3」。"
-        "回答の2件の主張のうち1件が参照にありません：「回答2」（埋め込みモデルがないため、F1 だけで採点しました）"
+        "回答の2件の主張のうち1件が参照にありません：「回答2」→ 理由（埋め込みモデルがないため、F1 だけで採点しました）"
     )
     assert asked.names().count("correctness.classify") == 1
     assert len(asked.calls) == 3

@@ -1,6 +1,5 @@
 """A metric's result, and a lookup's, as the line that stands in the chat reply."""
 
-import math
 import re
 from typing import Any
 
@@ -16,7 +15,7 @@ from evaluation.metrics.verdicts import Verdict, listed, outcome
 from evaluation.report.escape import escape, one_line, unescape
 from evaluation.report.lookup import lookup_line
 from evaluation.report.markdown import finding, list_line, reason_sentence, score_word, summary_line
-from evaluation.report.numbers import bar, money, score_text
+from evaluation.report.numbers import money, score_text
 from evaluation.result import MetricResult
 from evaluation.texts import load_texts
 
@@ -83,11 +82,11 @@ SENTENCES = [
     ),
     (
         MetricResult("faithfulness", "1", "scored", 0.0, Reason.NO_CONTEXTS),
-        "検索結果が空でした。ナレッジの選択と検索設定を確認してください",
+        "検索結果が空でした。「知識検索」ノードのナレッジベースと「検索設定」を確認してください",
     ),
     (
         MetricResult.without_score("context_recall", "1", EvaluationError(Reason.NO_REFERENCE)),
-        "この質問には参照（正解）がないため、評価していません",
+        "参照（正解）がありません（「参照の検索」の表に、この質問と正解の行を加えると採点します）",
     ),
 ]
 
@@ -113,9 +112,9 @@ def test_partial_result_that_lost_a_vote_says_why() -> None:
 @pytest.mark.parametrize(
     ("texts", "line"),
     [
-        (JA, "- **忠実性 0.50** ▰▰▰▰▰▱▱▱▱▱ 2件の主張のうち1件が資料で確認できません：「6か月後です」"),
-        (EN, "- **Faithfulness 0.50** ▰▰▰▰▰▱▱▱▱▱ 1 of 2 claims not found in the documents: “6か月後です”"),
-        (ZH, "- **忠实度 0.50** ▰▰▰▰▰▱▱▱▱▱ 2 条陈述中有 1 条在资料中找不到依据：“6か月後です”"),
+        (JA, "- ⚠️ **忠実性 0.50** 2件の主張のうち1件が資料で確認できません：「6か月後です」"),
+        (EN, "- ⚠️ **Faithfulness 0.50** 1 of 2 claims not found in the documents: “6か月後です”"),
+        (ZH, "- ⚠️ **忠实度 0.50** 2 条陈述中有 1 条在资料中找不到依据：“6か月後です”"),
     ],
 )
 def test_line_of_a_score(texts: Any, line: str) -> None:
@@ -125,20 +124,36 @@ def test_line_of_a_score(texts: Any, line: str) -> None:
 @pytest.mark.parametrize(
     ("texts", "passed", "failed"),
     [
-        (JA, "✅（しきい値 0.50 以上）", "❌（しきい値 0.51 未満）"),
-        (EN, "✅ (reaches 0.50)", "❌ (below 0.51)"),
-        (ZH, "✅（达到阈值 0.50）", "❌（低于阈值 0.51）"),
+        (JA, "- ✅ **忠実性 0.50**（しきい値 0.50 以上） 2件", "- ❌ **忠実性 0.50**（しきい値 0.51 未満） 2件"),
+        (EN, "- ✅ **Faithfulness 0.50** (reaches 0.50) 1 of", "- ❌ **Faithfulness 0.50** (below 0.51) 1 of"),
+        (ZH, "- ✅ **忠实度 0.50**（达到阈值 0.50） 2 条", "- ❌ **忠实度 0.50**（低于阈值 0.51） 2 条"),
     ],
 )
-def test_threshold_stands_behind_the_bar(texts: Any, passed: str, failed: str) -> None:
+def test_threshold_decides_the_mark_and_stands_behind_the_score(texts: Any, passed: str, failed: str) -> None:
     result = shares("faithfulness", 1, 0)
-    assert f"▱ {passed} " in list_line(result, texts, 0.5)
-    assert f"▱ {failed} " in list_line(result, texts, 0.51)
+    assert list_line(result, texts, 0.5).startswith(passed)
+    assert list_line(result, texts, 0.51).startswith(failed)
+
+
+@pytest.mark.parametrize(
+    ("score", "mark"), [(0.0, "❌"), (0.499, "❌"), (0.5, "⚠️"), (0.699, "⚠️"), (0.7, "✅"), (1.0, "✅")]
+)
+def test_without_a_threshold_the_mark_goes_by_what_is_usual(score: float, mark: str) -> None:
+    assert list_line(relevancy(score), JA).startswith(f"- {mark} **回答関連性 ")
 
 
 def test_score_below_its_threshold_does_not_show_as_the_threshold() -> None:
     line = list_line(MetricResult("faithfulness", "1", "scored", 0.6961, Reason.NO_CONTEXTS), JA, 0.7)
-    assert line.startswith("- **忠実性 0.696** ▰▰▰▰▰▰▰▱▱▱ ❌（しきい値 0.70 未満）")
+    assert line.startswith("- ❌ **忠実性 0.696**（しきい値 0.70 未満）")
+
+
+def test_the_judges_reason_stands_behind_a_single_complaint_and_not_behind_several() -> None:
+    verdicts = [Verdict(False, "資料では「10日付与」", "contradicted"), Verdict(False, "資料にありません")]
+    details = {"claims": listed(CLAIMS[:2], verdicts)}
+    both = outcome("faithfulness", "1", 0.0, verdicts, details)
+    one = outcome("faithfulness", "1", 0.0, verdicts[:1], {"claims": details["claims"][:1]})
+    assert list_line(one, JA).endswith("：「20日付与されます」（資料と食い違い）→ 資料では「10日付与」")
+    assert list_line(both, JA).endswith("：「20日付与されます」（資料と食い違い）、「6か月後です」")
 
 
 @pytest.mark.parametrize(
@@ -149,7 +164,7 @@ def test_score_below_its_threshold_does_not_show_as_the_threshold() -> None:
         (ZH, "- **忠实度 未评估** 在时限内没有完成判定"),
     ],
 )
-def test_line_without_a_score_has_no_bar_and_no_mark(texts: Any, line: str) -> None:
+def test_line_without_a_score_has_no_mark(texts: Any, line: str) -> None:
     result = MetricResult.without_score("faithfulness", "1", EvaluationError(Reason.TIMEOUT))
     assert list_line(result, texts, 0.5) == line
     assert score_word(result, texts) == line.split("**")[1].split(" ", 1)[1]
@@ -158,7 +173,7 @@ def test_line_without_a_score_has_no_bar_and_no_mark(texts: Any, line: str) -> N
 def test_zero_is_a_score() -> None:
     result = shares("faithfulness", 0)
     assert score_word(result, JA) == "0.00"
-    assert list_line(result, JA).startswith("- **忠実性 0.00** ▱▱▱▱▱▱▱▱▱▱ ")
+    assert list_line(result, JA).startswith("- ❌ **忠実性 0.00** ")
 
 
 def test_chunks_that_were_left_out_are_said() -> None:
@@ -175,6 +190,17 @@ def test_summary_is_one_line_without_markdown() -> None:
         summary_line(shares("context_recall", 1), EN)
         == "Context recall 1.00: everything in the reference was retrieved"
     )
+
+
+@pytest.mark.parametrize("text", ["kr_result & <b>", "a*b_c [x](y) $1 `z` ~", "https://a.example/b_c?d&e", "x&#95;y"])
+def test_summary_shows_what_it_quotes_as_it_is(text: str) -> None:
+    claims = {"claims": [{"text": text, "verdict": 0, "reason": text}], "coverage": {"judged": 1, "of": 1}}
+    scored = MetricResult("faithfulness", "1", "scored", 0.0, details=claims)
+    unread = MetricResult.without_score(
+        "faithfulness", "1", EvaluationError(Reason.NOT_CONNECTED, field="answer", text=text)
+    )
+    assert summary_line(scored, JA).endswith(f"：「{text}」→ {text}")
+    assert f"（「{text}」という名前だけが届きました）" in summary_line(unread, JA)
 
 
 VALUES = {
@@ -312,20 +338,6 @@ def test_value_in_a_reasons_sentence_is_escaped() -> None:
 )
 def test_score_with_two_decimals_is_perfect_or_nothing_only_when_it_is(score: float, text: str) -> None:
     assert score_text(score) == text
-
-
-@pytest.mark.parametrize(
-    ("score", "filled"),
-    [(0.0, 0), (0.001, 1), (0.04, 1), (0.14, 1), (0.15, 2), (0.5, 5), (0.94, 9), (0.95, 9), (0.999, 9), (1.0, 10)],
-)
-def test_bar_is_full_or_empty_only_at_the_ends(score: float, filled: int) -> None:
-    assert bar(score) == "▰" * filled + "▱" * (10 - filled)
-
-
-def test_bar_never_shrinks() -> None:
-    fills = [bar(n / 1000).count("▰") for n in range(1001)]
-    assert fills == sorted(fills)
-    assert all(math.isclose(fill / 10, n / 1000, abs_tol=0.1) for n, fill in enumerate(fills))
 
 
 @pytest.mark.parametrize(

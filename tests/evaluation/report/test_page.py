@@ -71,7 +71,7 @@ def test_a_threshold_that_is_not_reached_makes_it_fail() -> None:
 
 def test_the_setting_to_change_leads_to_its_rows(page: Page) -> None:
     first = page.section("first-steps")
-    assert first.startswith("最初に変えること 「トップ K」を増やす 必要な資料の一部が検索されていません 効果がなければ")
+    assert first.startswith("最初に変えること 「知識検索」ノードの「検索設定」で、「トップ K」を増やす")
     assert "該当する質問 20件のうち5件 #2 #4 #17 #9 #3" in first
     links = {element.attributes["href"] for element in page.all("a")}
     rows = {f"#{element.attributes['id']}" for element in page.all("details", class_="row")}

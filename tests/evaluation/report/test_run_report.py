@@ -286,7 +286,7 @@ def test_the_text_holds_verdict_table_comparison_first_step_and_cost() -> None:
         r"\| 忠実性 \| 0\.88 \[0\.\d\d–0\.\d\d\] ✅ \| 採点 16件・対象外 2件・採点できず 2件 \| −0\.01（16件） \|", text
     )
     assert "「社内FAQ ハイブリッド検索 #1」と比べて、明らかな差はありません" in text
-    assert "**最初に変えること**：「トップ K」を増やす。20件のうち5件で、必要な資料の一部が検索されていません" in text
+    assert "20件のうち5件で、必要な内容が検索結果にそろっていません" in text
     assert text.endswith("<sub>判定 gpt-4o-mini・判定の呼び出し 90回・42,120トークン・$0.0083</sub>")
 
 
