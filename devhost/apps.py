@@ -10,13 +10,14 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from devhost.app_stream import Envelope, Event, stream
 from devhost.chatflow import Chatflow, FlowCall
-from devhost.dify_side import Replies, ReverseCall, ReverseCallError
+from devhost.connections import Connections, NoConnectionError
+from devhost.dify_side import ModelError, ModelServer, Replies, ReverseCall, ReverseCallError
 
 CHATS = ("advanced-chat", "chat", "agent-chat")
 
@@ -41,7 +42,7 @@ class AppCall:
 
 
 class App(Protocol):
-    """A published app; `mode` is one of Dify's: advanced-chat, chat, agent-chat, workflow."""
+    """A published app; `mode` is one of Dify's: advanced-chat, chat, agent-chat, workflow, completion."""
 
     mode: str
 
@@ -65,6 +66,26 @@ class FlowApp:
         """Run the flow."""
         run = self._flow.start(FlowCall(call.query, call.inputs, user_id=call.user_id))
         return stream(run, chat=self.mode == "advanced-chat")
+
+
+class NodeModels(ModelServer):
+    """The models of an app's nodes: each of their calls holds a connection of Dify's database as well."""
+
+    def __init__(self, base_url: str, connections: Connections) -> None:
+        super().__init__(base_url)
+        self._connections = connections
+
+    def chat(self, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield the reply's chunks.
+
+        Raises:
+            ModelError: no connection in time, or what the server did.
+        """
+        try:
+            with self._connections.one():
+                yield from super().chat(request)
+        except NoConnectionError as error:
+            raise ModelError("InvokeError", str(error)) from error
 
 
 class PlayedApp:
@@ -95,6 +116,16 @@ def chatbot(answer: Sequence[str], resources: Sequence[Mapping[str, Any]] = ()) 
         yield envelope.message_end(resources, USAGE)
 
     return PlayedApp("chat", play)
+
+
+def text_generator() -> PlayedApp:
+    """A text generation app, which Dify can't run for a plugin: it misses the query even where there is one."""
+
+    def play(_: AppCall, __: Envelope) -> Iterator[Event]:
+        raise refused(MESSAGES[500], 500)
+        yield
+
+    return PlayedApp("completion", play)
 
 
 def agent(answer: Sequence[str], tool: str, observation: str, resources: Sequence[Mapping[str, Any]] = ()) -> PlayedApp:
@@ -129,15 +160,19 @@ class Apps:
     Args:
         most_at_once: calls beyond this many at the same time are refused; None refuses none.
         refusal: the status of that: 500 (Dify's database has no connection left) or 429 (the app's own limit).
+        connections: of Dify's database; an app's run holds one beside that of the call. None: no end of them.
 
     Attributes:
         calls: every call that reached an app, in order.
         most_in_flight: how many were answered at the same time, at most.
     """
 
-    def __init__(self, *, most_at_once: int | None = None, refusal: int = 500) -> None:
+    def __init__(
+        self, *, most_at_once: int | None = None, refusal: int = 500, connections: Connections | None = None
+    ) -> None:
         self.most_at_once = most_at_once
         self.refusal = refusal
+        self.connections = connections
         self.calls: list[AppCall] = []
         self.most_in_flight = 0
         self._apps: dict[str, App | None] = {}
@@ -175,8 +210,11 @@ class Apps:
         with self._place():
             self.calls.append(call)
             try:
-                for event in _begun(app, call):
-                    yield "stream", event
+                with self.connections.one() if self.connections else nullcontext():
+                    for event in _begun(app, call):
+                        yield "stream", event
+            except NoConnectionError as error:
+                raise ReverseCallError(f"read app failed: {error}") from error
             finally:
                 call.ended = time.perf_counter()
 

@@ -10,6 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
@@ -17,11 +18,16 @@ from urllib.parse import urlsplit
 
 import requests
 
+from devhost.connections import Connections, NoConnectionError
+
 CONNECT_TIMEOUT_SECONDS = 10.0
 MODEL_TIMEOUT_SECONDS = 300.0
 MAX_KEY_BYTES = 255
 DEFAULT_STORAGE_BYTES = 100 * 1024 * 1024
 STORAGE_FOLDER = "/app/storage/persistence"
+
+# How the daemon names a call's type.
+MODEL_KINDS = {"llm": "llm model", "text_embedding": "text-embedding model"}
 
 # The order decides, as in Dify's OpenAI-compatible model plugin: a ConnectTimeout is a ConnectionError first.
 _UNIFIED_ERRORS: tuple[tuple[str, str, tuple[type[Exception], ...]], ...] = (
@@ -89,10 +95,14 @@ class DifySide:
     Args:
         models: where llm and text_embedding calls go.
         storage: the plugin's storage; a new empty one when omitted.
+        connections: of Dify's database; each call holds one. No end of them when omitted.
     """
 
-    def __init__(self, models: "ModelServer", storage: "Storage | None" = None) -> None:
+    def __init__(
+        self, models: "ModelServer", storage: "Storage | None" = None, connections: Connections | None = None
+    ) -> None:
         self.models = models
+        self.connections = connections
         self.storage = Storage() if storage is None else storage
         self.handlers: dict[str, Callable[[ReverseCall], Replies]] = {
             "llm": self._llm,
@@ -110,20 +120,24 @@ class DifySide:
         if handler is None:
             raise ReverseCallError(f"unsupported invoke type: {call.type}")
         _check_permission(call)
-        yield from handler(call)
+        try:
+            with self.connections.one() if self.connections else nullcontext():
+                yield from handler(call)
+        except NoConnectionError as error:
+            raise ReverseCallError(_without_connection(call.type)) from error
 
     def _llm(self, call: ReverseCall) -> Replies:
         try:
             for chunk in self.models.chat(call.request):
                 yield "stream", chunk
         except ModelError as error:
-            raise ReverseCallError(_refused_model_call("llm model", error)) from error
+            raise ReverseCallError(_refused_model_call(MODEL_KINDS[call.type], error)) from error
 
     def _text_embedding(self, call: ReverseCall) -> Replies:
         try:
             yield "struct", self.models.embed(call.request)
         except ModelError as error:
-            raise ReverseCallError(_refused_model_call("text-embedding model", error)) from error
+            raise ReverseCallError(_refused_model_call(MODEL_KINDS[call.type], error)) from error
 
     def _storage(self, call: ReverseCall) -> Replies:
         key = str(call.request.get("key", ""))
@@ -464,6 +478,14 @@ def _refused_model_call(kind: str, error: ModelError) -> str:
         message = f"req_id: {uuid.uuid4().hex[:10]} PluginInvokeError: {_go_json(inner)}"
     body = json.dumps({"code": "invalid_param", "message": message, "status": 400})
     return f"invoke {kind} failed: request failed with status code: 400 and respond with: {body}\n"
+
+
+def _without_connection(kind: str) -> str:
+    """What a call that got no connection is refused with: who a model is called for is looked up first, and in vain."""
+    if kind in MODEL_KINDS:
+        return _refused_model_call(MODEL_KINDS[kind], ModelError("", "user not found"))
+    body = json.dumps({"code": "unknown", "message": "Internal Server Error", "status": 500})
+    return f"invoke {kind} failed: request failed with status code: 500 and respond with: {body}\n"
 
 
 def _go_json(value: Any) -> str:

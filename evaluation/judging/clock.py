@@ -11,9 +11,11 @@ class Clock:
 
     Attributes:
         answered: when the judge last answered, over all sessions that share the clock.
+        slowest: how many seconds an answer has taken at most.
     """
 
     answered = float("-inf")
+    slowest = 0.0
 
     def now(self) -> float:
         """Seconds, monotonic."""

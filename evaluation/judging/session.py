@@ -224,20 +224,23 @@ class JudgeSession:
         return False
 
     def _call[R](self, call: Callable[[], tuple[R, Charge]]) -> R:
+        begun = self._clock.now()
         try:
             result, charge = call()
         finally:
             self._clock.answered = self._clock.now()
             self._places.release()
+        self._clock.slowest = max(self._clock.slowest, self._clock.now() - begun)
         self.usage.add(charge)
         return result
 
     def _first_answer[R](self, running: Sequence[Future[R]]) -> Future[R] | None:
         """Of calls that run, the first that succeeds, or the last when all fail; None when that takes too long.
 
-        The time is counted anew whenever the judge answers another call: it may work on one after the other.
+        The time is counted anew whenever the judge answers another call: it may work on one after the other. It is
+        never less than twice what an answer has taken before.
         """
-        limit = min(CALL_SECONDS, self.seconds_left() / CALL_SHARE)
+        limit = max(min(CALL_SECONDS, self.seconds_left() / CALL_SHARE), 2 * self._clock.slowest)
         begun = self._clock.now()
         pending: set[Future[R]] = set(running)
         while True:

@@ -123,6 +123,7 @@ PATHS = [
     Path(METRICS, "failed", Reason.JUDGE_SPENT_ON_THINKING, every_prompt("<think>10日か20日か")),
     Path(("faithfulness",), "partial", Reason.VERDICTS_MISSING, on("faithfulness.verdicts", verdicts({1: 1}))),
     Path(METRICS, "failed", Reason.RATE_LIMITED, every_prompt(HttpError(429, rate_limited()))),
+    Path(METRICS, "failed", Reason.QUOTA_EXHAUSTED, every_prompt(HttpError(402, "Insufficient Balance"))),
     Path(METRICS, "failed", Reason.CONTEXT_TOO_LONG, every_prompt(TOO_LONG)),
     Path(METRICS, "failed", Reason.MODEL_UNAVAILABLE, every_prompt(HttpError(503, passing_failure()))),
     Path(METRICS, "failed", Reason.MODEL_UNAUTHORIZED, every_prompt(HttpError(401, {"error": {"message": "key"}}))),
@@ -142,7 +143,7 @@ PATHS = [
     }),
 ]  # fmt: skip
 # Reached in tests of their own: they need an app, a storage or a process of another kind.
-ELSEWHERE = {Reason.NO_APP, Reason.STORAGE_FAILED, Reason.TIMEOUT, Reason.INTERNAL_ERROR}
+ELSEWHERE = {Reason.NO_APP, Reason.STORAGE_FAILED, Reason.TIMEOUT, Reason.INTERNAL_ERROR, Reason.DIFY_BUSY}
 # Those that only evaluate_app gives.
 OF_APPS = {reason for reason in Reason if reason.startswith(("app_", "run_", "file_"))} | {
     *UNSEEN,

@@ -427,6 +427,23 @@ def test_a_judge_that_works_on_one_call_after_the_other_is_slow_and_not_dead(mon
     assert len(calls) == 8
 
 
+def test_a_judge_that_is_known_to_be_slow_is_not_asked_twice_when_time_is_short() -> None:
+    clock = Clock()
+    clock.slowest = 0.4
+    judge = ScriptedJudge(precision__chunk=lambda _: (time.sleep(0.4), YES)[1])
+    # A third of it is less than the judge takes.
+    assert ask_chunk(session(judge, budget=0.9, clock=clock))
+    assert len(judge.calls) == 1
+
+
+def test_how_long_the_slowest_answer_took_is_known_to_all_that_share_the_clock() -> None:
+    clock = Clock()
+    judge = ScriptedJudge(precision__chunk=[lambda _: (time.sleep(0.1), YES)[1], YES])
+    for _ in range(2):
+        assert ask_chunk(session(judge, clock=clock))
+    assert 0.1 <= clock.slowest < 1
+
+
 class LateGrant:
     """Places that grant one only after a while."""
 
