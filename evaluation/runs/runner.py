@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 APP_TRIES = 5
 # An app that streams longer than this for one question, or than half of the call, has failed at it.
 APP_SECONDS = 120.0
+# With less of that, a longer limit of the call would have given the app noticeably more.
+SHORT_SHARE = 0.75
 # Rows are only begun while there is time to finish one as long as the usual row, and this much.
 SPARE_SECONDS = 2.0
 SPARE_SHARE = 1.2
@@ -219,8 +221,8 @@ class Runner:
             said = str(error.values.get("text", ""))
             # An app whose own model stays busy has failed in its own words; Dify itself has none.
             reason = Reason.APP_FAILED if said and error.reason is Reason.APP_UNAVAILABLE else error.reason
-            if reason is Reason.TIMEOUT and self._enough < APP_SECONDS:
-                said = f"{self._enough:g}"
+            if reason is Reason.TIMEOUT and self._enough < APP_SECONDS * SHORT_SHARE:
+                said = f"{max(1.0, self._enough):.0f}"
             seconds = draft.app_seconds
             vars(draft).update(vars(_failed(draft, reason, said)))
             draft.app_seconds = seconds

@@ -18,7 +18,6 @@ from tests.model_server import ScriptedModelServer
 from tests.tools.support import MODEL, items
 
 ROWS = 12
-# Of a chat's nine calls those that wait for no other: seven metrics' first ones.
 CHUNKS = 5
 
 
@@ -73,9 +72,8 @@ class Site:
 
     def run(self, name: str, **changes: Any) -> ToolOutput:
         """A whole run of evaluate_app."""
-        return invoke_app(
-            self.plugin, parameters(**{"count": ROWS, "run_name": name, "depth": "standard", **changes}), name
-        )
+        values = {"count": ROWS, "run_name": name, "depth": "standard", **changes}
+        return invoke_app(self.plugin, parameters(**values), name)
 
     def chat(self, name: str) -> tuple[ToolOutput, float, float]:
         """One answer scored in a chat; when it was asked for, and when it was there."""

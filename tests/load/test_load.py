@@ -6,22 +6,14 @@ import pytest
 
 from devhost.connections import Connections
 from devhost.daemon import PluginProcess, ToolOutput
-from devhost.dify_side import DifySide, ModelServer
 from tests.apps.support import counts, progress
 from tests.load.support import ROWS, Site, site
-from tests.tools.support import ROOT, outcome
+from tests.tools.support import outcome
 
 pytestmark = pytest.mark.slow
 
 MOST_CALLS = 12
 LATENCY = 0.15
-
-
-@pytest.fixture(scope="module")
-def process() -> Iterator[PluginProcess]:
-    """A process of its own: the limit is the process's, and one that was lowered stays so for a while."""
-    with PluginProcess(ROOT, DifySide(ModelServer("http://127.0.0.1:9"))) as process:
-        yield process
 
 
 @pytest.fixture
@@ -73,10 +65,4 @@ def test_runs_finish_though_dify_fails_for_want_of_connections(process: PluginPr
         together = small.together(3)
         for output in together.runs:
             finished(output)
-        print(
-            small.connections.failures,
-            small.connections.most,
-            together.seconds,
-            [o.variables["details"]["usage"]["retries"] for o in together.runs],
-        )
         assert small.connections.failures > 0
