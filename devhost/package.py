@@ -1,6 +1,8 @@
 """Packs the plugin as Dify installs it: `python -m devhost.package [FOLDER]` writes FOLDER/<name>-<version>.difypkg."""
 
 import argparse
+import posixpath
+import re
 import sys
 import zipfile
 from collections.abc import Mapping
@@ -12,11 +14,20 @@ import yaml
 
 ROOT = Path(__file__).parent.parent
 MAX_BYTES = 50 * 1024 * 1024
-REQUIRED = ("manifest.yaml", "main.py", "requirements.txt", "README.md", "PRIVACY.md", "LICENSE")
+# All that stands at the package's top: anything else there was left behind by somebody and is refused.
+PARTS = frozenset(
+    {
+        *("manifest.yaml", "main.py", "requirements.txt", "README.md", "PRIVACY.md", "LICENSE"),
+        *("_assets", "bridge", "evaluation", "provider", "readme", "tools"),
+    }
+)
 # The texts name these two until a publisher puts real ones into manifest.yaml.
 PLACEHOLDERS = {"repo": "https://example.com/rag-evaluator", "contact": "rag-evaluator@example.com"}
+# A Markdown link or picture: its mark, its text and its target.
+LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 # The earliest date that a zip can hold: the same content gives the same bytes on every day.
 TIMESTAMP = (1980, 1, 1, 0, 0, 0)
+UNIX = 3
 
 
 class PackageError(Exception):
@@ -50,32 +61,65 @@ def build(folder: Path, root: Path = ROOT) -> Path:
         The package's path.
 
     Raises:
-        PackageError: a file that every package needs is missing, or the package is over Dify's 50 MB.
+        PackageError: a part is missing or one too many, the repository has no https address, or the package is over
+            Dify's 50 MB.
     """
     manifest = read_manifest(root)
     files = packed_files(root)
-    needed = [*REQUIRED, f"_assets/{manifest['icon']}", f"_assets/{manifest['icon_dark']}"]
-    if missing := [name for name in needed if name not in files]:
-        raise PackageError(f"Missing in the package: {', '.join(missing)}.")
+    _check(files, manifest)
     folder.mkdir(parents=True, exist_ok=True)
     package = folder / f"{manifest['name']}-{manifest['version']}.difypkg"
-    with zipfile.ZipFile(package, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(package, "w") as archive:
         for name in files:
             entry = zipfile.ZipInfo(name, TIMESTAMP)
             entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.create_system = UNIX
             entry.external_attr = 0o644 << 16
-            archive.writestr(entry, _content(root / name, manifest))
+            archive.writestr(entry, _content(root, name, manifest))
     if package.stat().st_size > MAX_BYTES:
         raise PackageError(f"{package} is over {MAX_BYTES // 1024**2} MB; Dify refuses it.")
     return package
 
 
-def _content(file: Path, manifest: Mapping[str, Any]) -> bytes:
-    content = file.read_bytes()
-    if file.suffix == ".md":
-        for field, placeholder in PLACEHOLDERS.items():
-            content = content.replace(placeholder.encode(), str(manifest[field]).encode())
-    return content
+def _check(files: list[str], manifest: Mapping[str, Any]) -> None:
+    found = {name.split("/")[0] for name in files}
+    icons = {f"_assets/{manifest[icon]}" for icon in ("icon", "icon_dark")}
+    if missing := [*sorted(PARTS - found), *sorted(icons - set(files))]:
+        raise PackageError(f"Missing in the package: {', '.join(missing)}.")
+    if extra := sorted(found - PARTS):
+        raise PackageError(f"Not part of the plugin: {', '.join(extra)}. Remove it, or name it in .difyignore.")
+    if not str(manifest["repo"]).startswith("https://"):
+        raise PackageError("The repo in manifest.yaml must be an address that begins with https://.")
+
+
+def _content(root: Path, name: str, manifest: Mapping[str, Any]) -> bytes:
+    """A file as it goes into the package: texts name the publisher's repository and contact."""
+    content = (root / name).read_bytes()
+    return published(content.decode(), name, manifest).encode() if name.endswith(".md") else content
+
+
+def published(text: str, name: str, manifest: Mapping[str, Any]) -> str:
+    """A Markdown text as the package holds it.
+
+    Dify shows a plugin's README without the files around it, and no picture but by its full https address.
+
+    Args:
+        text: Markdown with paths relative to its own file.
+        name: the file's path in the repository.
+        manifest: its `repo` and `contact` are put in the place of the placeholders, and before every relative path.
+    """
+
+    def absolute(link: re.Match[str]) -> str:
+        mark, label, target = link.groups()
+        if ":" in target or target.startswith("#"):
+            return link[0]
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
+        return f"{mark}[{label}]({PLACEHOLDERS['repo']}/{'raw' if mark else 'blob'}/HEAD/{path})"
+
+    text = LINK.sub(absolute, text)
+    for field, placeholder in PLACEHOLDERS.items():
+        text = text.replace(placeholder, str(manifest[field]))
+    return text
 
 
 def main() -> int:
