@@ -5,6 +5,7 @@ import re
 import string
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from evaluation.errors import EvaluationError, Reason
 from evaluation.pictures import without_pictures
@@ -75,7 +76,9 @@ _VARIABLE = r"(?:\{\{#)?(?P<node>[\w-]+)\.(?:[\w-]+\.)*(?P<output>[A-Za-z_]\w*)(
 # At the ends of a chunk it makes no difference: white space of any script, and what has no width.
 _BLANK = string.whitespace + "\u00a0\u3000\u2028\u2029\u200b\ufeff"
 _TEXT_KEYS = ("content", "text", "page_content")
-_LIST_KEYS = ("result", "contexts", "retriever_resources", "documents")
+_LIST_KEYS = ("result", "contexts", "retriever_resources", "documents", "records")
+# An item of Dify's Knowledge API: the text lies in it.
+_SEGMENT = "segment"
 
 
 @dataclass(frozen=True)
@@ -236,7 +239,7 @@ def _items(value: object) -> Iterable[object]:
                 yield from _items(item)
             else:
                 yield item
-    elif isinstance(value, Mapping) and not any(key in value for key in _TEXT_KEYS):
+    elif isinstance(value, Mapping) and not any(key in value for key in (*_TEXT_KEYS, _SEGMENT)):
         inner = next((value[key] for key in _LIST_KEYS if isinstance(value.get(key), (list, tuple))), None)
         if inner is None:
             yield value
@@ -251,6 +254,7 @@ def _chunk(item: object) -> Chunk | None:
         text = without_pictures(item).strip(_BLANK)
         return Chunk(text) if text else None
     if isinstance(item, Mapping):
+        item = _of_segment(item)
         text = next((item[key] for key in _TEXT_KEYS if isinstance(item.get(key), str)), "")
         text = without_pictures(text).strip(_BLANK)
         if text:
@@ -260,6 +264,15 @@ def _chunk(item: object) -> Chunk | None:
             known = tuple(dict.fromkeys(name for name in names if isinstance(name, str) and name))
             return Chunk(text, known[0] if known else "", known)
     return None
+
+
+def _of_segment(item: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """The segment of a Knowledge API's record with its document's name; any other item as it is."""
+    segment = item.get(_SEGMENT)
+    if not isinstance(segment, Mapping):
+        return item
+    document = segment.get("document")
+    return {**segment, "title": document.get("name") if isinstance(document, Mapping) else None}
 
 
 def _parse_list(text: str) -> object | None:
@@ -282,8 +295,10 @@ def _parse_list(text: str) -> object | None:
 def _holds_texts(value: object) -> bool:
     """Whether a value is made like contexts; a chunk may be JSON about something else, and is a text then."""
     if isinstance(value, Mapping):
-        return any(key in value and isinstance(value[key], (str, type(None))) for key in _TEXT_KEYS) or any(
-            isinstance(value.get(key), list) for key in _LIST_KEYS
+        return (
+            any(key in value and isinstance(value[key], (str, type(None))) for key in _TEXT_KEYS)
+            or isinstance(value.get(_SEGMENT), dict)
+            or any(isinstance(value.get(key), list) for key in _LIST_KEYS)
         )
     if isinstance(value, list):
         return not value or any(map(_holds_texts, value))

@@ -7,6 +7,7 @@ from functools import cache
 from statistics import fmean
 from typing import Literal
 
+from evaluation.errors import UNSEEN
 from evaluation.folding import fold
 from evaluation.metrics import METRICS
 from evaluation.runs.records import RowRecord, RunSettings
@@ -156,10 +157,15 @@ def gate_of(
 
 
 def _at_best(records: Sequence[RowRecord], metric: str) -> float | None:
-    """The metric's mean if each row that failed had scored 1.0, None when it applies to no row."""
+    """The metric's mean if each row that failed had scored 1.0, None when it applies to no row.
+
+    Where nobody can see what was retrieved the metric would apply: a threshold of it is then not measured, not passed
+    over.
+    """
 
     def best(record: RowRecord) -> float | None:
-        return 1.0 if outcome(record, metric) == "failed" else record.score(metric)
+        unknown = outcome(record, metric) == "failed" or record.metrics[metric].get("reason") in UNSEEN
+        return 1.0 if unknown else record.score(metric)
 
     scores = [fmean(repeated) for repeated in _by_question(records, best).values()]
     return fmean(scores) if scores else None

@@ -57,6 +57,8 @@ _BESIDE = frozenset(
     ]
 )
 _TEXTS = ("content", "text", "page_content", "chunk", "passage", "snippet")
+# Those that need nothing beside them; "text" is anything's.
+_TELLING = frozenset(_TEXTS) - {"text"}
 # Where the text lies one level deeper: Dify's Knowledge API, rerank tools, search engines, vector databases.
 _INNER = ("segment", "document", "chunk", "node", "_source", "payload", "metadata", "content", "entity")
 _TITLES = ("title", "document_name", "name", "file_name", "filename", "source", "url", "link")
@@ -172,9 +174,14 @@ def _chunks(values: Sequence[Any], name: str) -> list[object] | None:
     chunks = [_chunk(item) for item in items]
     if not any(chunks):
         return None
-    if retrieved or name in _FOUND or all(_BESIDE & {key.lower() for key in item} for item in items):
+    if retrieved or name in _FOUND or all(_is_told_by_its_keys(item) for item in items):
         return [chunk for chunk in chunks if chunk]
     return None
+
+
+def _is_told_by_its_keys(item: Mapping[str, Any]) -> bool:
+    # Parts of a model's message have a type, and a chunk has none.
+    return bool(_BESIDE & {key.lower() for key in item}) or ("type" not in item and bool(_TELLING & item.keys()))
 
 
 def _chunk(item: Mapping[str, Any]) -> dict[str, Any] | None:

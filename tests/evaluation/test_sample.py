@@ -65,6 +65,17 @@ def test_chunks_that_differ_in_their_outer_blanks_are_one(contexts: list[Any]) -
     assert read_contexts(["\u200b\n", "甲 乙", "甲  乙"]).texts == ["甲 乙", "甲  乙"]
 
 
+@pytest.mark.parametrize("written", [False, True])
+def test_what_the_knowledge_api_answers_is_read_also_as_text(written: bool) -> None:
+    segment = {"content": "甲", "document_id": "d1", "document": {"id": "d1", "name": "規則.md"}}
+    answer = {"query": {"content": "何日"}, "records": [{"segment": segment, "score": 0.5, "child_chunks": []}]}
+    for value in (answer, answer["records"]):
+        read = read_contexts(json.dumps(value) if written else value)
+        assert read.chunks == (Chunk("甲", "規則.md", ("規則.md", "d1")),)
+    assert read_contexts({"records": []}).chunks == ()
+    assert read_contexts([{"segment": "甲"}]).dropped == 1
+
+
 def test_duplicates_keep_their_first_rank_and_are_counted() -> None:
     contexts = read_contexts([[{"content": "乙"}, {"content": "甲"}], [{"content": "甲"}, "乙", "丙"]])
     assert contexts.texts == ["乙", "甲", "丙"]

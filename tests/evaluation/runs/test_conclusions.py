@@ -303,6 +303,27 @@ def test_a_row_has_failed_when_its_app_or_a_metric_with_a_threshold_did() -> Non
     assert (found.failed, found.passed) == (0, True)
 
 
+def test_a_threshold_of_what_nobody_can_see_is_not_measured_and_never_passed() -> None:
+    hidden = {"score": None, "status": "not_applicable", "reason": "citations_off", "version": "1"}
+    records = [replace(made, metrics={**made.metrics, "context_recall": hidden}) for made in faithfulness(1.0, 1.0)]
+    both = settings(thresholds={"faithfulness": 0.5, "context_recall": 0.5}, metrics=("faithfulness", "context_recall"))
+
+    def gate(rows: list[RowRecord]) -> Gate | None:
+        return gate_of(rows, {name: metric_statistics(rows, name) for name in both.metrics}, both)
+
+    found = gate(records)
+    assert found is not None
+    assert (found.passed, [(reason.cause, reason.metric) for reason in found.reasons]) == (
+        None,
+        [("nothing_scored", "context_recall")],
+    )
+    # Seen in one row, the mean is that of the rows in which it was.
+    records[0].metrics["context_recall"] = {**hidden, "score": 0.75, "status": "scored", "reason": ""}
+    found = gate(records)
+    assert found is not None
+    assert found.passed is True
+
+
 def test_without_thresholds_there_is_no_gate() -> None:
     statistics = {"faithfulness": metric_statistics(faithfulness(1.0), "faithfulness")}
     assert gate_of(faithfulness(1.0), statistics, settings(thresholds={})) is None
