@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import threading
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,7 @@ import pytest
 
 from devhost.app_stream import Envelope, Event
 from devhost.apps import AppCall, Apps, PlayedApp
-from devhost.daemon import PluginDied, PluginProcess
+from devhost.daemon import PluginDied, PluginProcess, ToolOutput
 from devhost.dify_side import Storage
 from devhost.knowledge import KnowledgeBase
 from tests.apps.conftest import Evaluate, Publish
@@ -64,27 +65,101 @@ def forget_lock(storage: Storage) -> None:
     storage.set(key, json.dumps({"owner": "killed", "at": 0}).encode())
 
 
-def test_the_second_of_two_calls_under_one_name_is_told_and_disturbs_nothing(
-    plugin: PluginProcess, apps: Apps, evaluate: Evaluate, judge: ScriptedModelServer
-) -> None:
-    asked, go_on = threading.Event(), threading.Event()
+class Holding:
+    """An app that answers no question before it is let go."""
 
-    def held(request: Request) -> str:
-        asked.set()
-        assert go_on.wait(30)
+    def __init__(self, judge: ScriptedModelServer) -> None:
+        self.asked, self.go_on = threading.Event(), threading.Event()
+        judge.on_chat(self._held)
+
+    def _held(self, request: Request) -> str:
+        self.asked.set()
+        assert self.go_on.wait(30)
         return answer_of(request)
 
-    judge.on_chat(held)
+
+def number(output: ToolOutput) -> int:
+    return int(output.variables["details"]["run"]["number"])
+
+
+def test_after_a_stop_the_next_call_joins_the_run_that_goes_on_unseen(
+    plugin: PluginProcess, apps: Apps, evaluate: Evaluate, judge: ScriptedModelServer
+) -> None:
+    holding = Holding(judge)
+    with ThreadPoolExecutor() as pool:
+        # Dify no longer reads what the plugin writes, and does not tell it.
+        stopped = pool.submit(invoke_app, plugin, parameters(3))
+        assert holding.asked.wait(30)
+        second = pool.submit(evaluate, 3)
+        time.sleep(0.5)
+        holding.go_on.set()
+        outputs = [stopped.result(), second.result()]
+    assert [progress(output) for output in outputs] == [("scored", "", 3, 3)] * 2
+    assert [number(output) for output in outputs] == [1, 1]
+    assert outputs[0].variables["scores"] == outputs[1].variables["scores"]
+    assert [apps.asked(question(n)) for n in (1, 2, 3)] == [1, 1, 1]
+    assert judged(judge) == {tag(n): CALLS for n in (1, 2, 3)}
+    assert number(evaluate(3)) == 2
+
+
+def test_a_call_that_can_not_wait_so_long_is_told_since_when_and_how_far_and_the_next_is_shown_the_result(
+    hasty: PluginProcess, apps: Apps, judge: ScriptedModelServer
+) -> None:
+    holding = Holding(judge)
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(invoke_app, hasty, parameters(2, time_limit=30))
+        assert holding.asked.wait(30)
+        busy = invoke_app(hasty, parameters(2, time_limit=5))
+        holding.go_on.set()
+        assert progress(first.result()) == ("scored", "", 2, 2)
+    assert progress(busy) == ("failed", "run_busy", 0, 0)
+    assert "約1分前から実行中で、2件のうち0件まで" in busy.text
+    shown = invoke_app(hasty, parameters(2))
+    assert (progress(shown), number(shown)) == (("scored", "", 2, 2), 1)
+    assert "質問はし直していません" in shown.text
+    assert len(apps.calls) == 2
+    assert number(invoke_app(hasty, parameters(2))) == 2
+
+
+def test_another_table_under_the_same_name_runs_beside_it(
+    plugin: PluginProcess, evaluate: Evaluate, judge: ScriptedModelServer
+) -> None:
+    holding = Holding(judge)
     with ThreadPoolExecutor() as pool:
         first = pool.submit(invoke_app, plugin, parameters(2))
-        assert asked.wait(30)
-        second = evaluate(2)
-        go_on.set()
-        assert progress(second) == ("failed", "run_busy", 0, 0)
-        assert "実行中" in second.text
-        assert progress(first.result()) == ("scored", "", 2, 2)
-    assert len(apps.calls) == 2
-    assert progress(evaluate(2)) == ("scored", "", 2, 2)
+        assert holding.asked.wait(30)
+        second = pool.submit(evaluate, 3)
+        time.sleep(0.5)
+        holding.go_on.set()
+        outputs = [first.result(), second.result()]
+    assert [progress(output)[2:] for output in outputs] == [(2, 2), (3, 3)]
+    assert [number(output) for output in outputs] == [1, 2]
+
+
+def test_failed_questions_are_asked_again_alone(evaluate: Evaluate, apps: Apps, judge: ScriptedModelServer) -> None:
+    judge.on_chat(lambda request: HttpError(400, "no such thing") if tag(2) in request.user else answer_of(request))
+    assert progress(evaluate(3)) == ("partial", "", 3, 3)
+    judge.on_chat(answer_of)
+    output = evaluate(3, retry_failed=True)
+    assert (progress(output), number(output)) == (("scored", "", 3, 3), 1)
+    assert [apps.asked(question(n)) for n in (1, 2, 3)] == [1, 2, 1]
+    assert judged(judge) == {tag(n): CALLS for n in (1, 2, 3)}
+    again = evaluate(3, retry_failed=True)
+    assert "失敗した質問がないため" in again.text
+    assert len(apps.calls) == 4
+
+
+def test_a_run_whose_plugin_died_when_all_was_done_is_shown_without_asking_again(
+    hasty: PluginProcess, evaluate: Evaluate, apps: Apps, storage: WatchedStorage
+) -> None:
+    storage.on_write = lambda name, _: os.kill(hasty.pid, signal.SIGKILL) if name.endswith("/summary") else None
+    with pytest.raises(PluginDied):
+        invoke_app(hasty, parameters(3))
+    forget_lock(storage)
+    output = evaluate(3)
+    assert (progress(output), number(output)) == (("scored", "", 3, 3), 1)
+    assert "質問はし直していません" in output.text
+    assert len(apps.calls) == 3
 
 
 def test_two_names_run_at_the_same_time(plugin: PluginProcess, apps: Apps) -> None:
@@ -98,7 +173,7 @@ def test_time_that_runs_out_ends_the_call_in_good_order_and_the_next_one_goes_on
     hasty: PluginProcess, apps: Apps, judge: ScriptedModelServer
 ) -> None:
     judge.latency = 0.1
-    first = invoke_app(hasty, parameters(20, concurrency=1, time_limit=4))
+    first = invoke_app(hasty, parameters(20, concurrency=1, time_limit=7))
     status, reason, done, total = progress(first)
     assert (status, reason, total) == ("partial", "", 20)
     assert 0 < done < 20
@@ -113,7 +188,8 @@ def test_time_that_runs_out_ends_the_call_in_good_order_and_the_next_one_goes_on
     assert asked[:done] == [1] * done
     assert sum(asked) <= 21
     cost = judged(judge)
-    assert [cost[tag(n)] for n in range(1, done + 1)] == [CALLS] * done
+    # What hangs near the end is asked once more.
+    assert [cost[tag(n)] for n in range(1, done)] == [CALLS] * (done - 1)
 
 
 def test_the_row_at_which_the_app_fails_is_reported_and_the_others_are_scored(
@@ -229,8 +305,6 @@ def test_a_run_that_was_killed_goes_on_and_pays_at_most_one_row_twice(
     with pytest.raises(PluginDied):
         invoke_app(hasty, parameters(ROWS, concurrency=1))
     assert len(apps.calls) == KILLED
-    # Its lock holds for half a minute.
-    assert progress(evaluate(ROWS)) == ("failed", "run_busy", 0, 0)
     forget_lock(storage)
     output = evaluate(ROWS, concurrency=1)
     assert progress(output) == ("scored", "", ROWS, ROWS)
