@@ -21,13 +21,14 @@ from devhost.apps import USAGE, AppCall, Apps, PlayedApp
 from devhost.daemon import PluginProcess, ToolOutput, collect
 from devhost.dify_side import DifySide, ModelServer
 from evaluation.judging.models import ModelIdentity
+from evaluation.judging.places import MOST_CALLS
 from evaluation.runs.records import RowRecord, RunSettings
 from evaluation.runs.summary import build_report
 from tests.model_server import ScriptedModelServer
 from tests.tools.support import EMBEDDING, METRICS, MODEL, long_sample, script
 
-# The batch's own limit of judge calls at the same time.
-PARALLEL_CALLS = 16
+# What a run alone gets of the process's places: one is kept for the storage and one for chats.
+PARALLEL_CALLS = MOST_CALLS - 2
 ROWS_AT_A_TIME = (4, 8, 16)
 MANY_ROWS = 500
 SAMPLE = long_sample("ja")
@@ -79,7 +80,7 @@ def batch() -> Iterator[Batch]:
 
 
 def twenty_rows(batch: Batch) -> list[Row]:
-    """Twenty rows against what a judge with 16 places needs for the calls with no gap between them."""
+    """Twenty rows against what the calls take with no gap between them, as many at a time as a run may make."""
     # The first report of a process loads what reports need.
     batch.run(1, "first")
     batch.judge.latency, batch.judge.embedding_latency = CHAT_SECONDS, EMBEDDING_SECONDS
@@ -96,13 +97,16 @@ def twenty_rows(batch: Batch) -> list[Row]:
     return [
         *rows,
         Row(
-            f"the last of these / {floor:g} s ({len(calls)} calls x {CHAT_SECONDS:g} s / 16)",
+            f"the last of these / {floor:g} s ({len(calls)} calls x {CHAT_SECONDS:g} s / {PARALLEL_CALLS})",
             seconds / floor,
             " x",
             1.1,
         ),
         Row(
-            f"its judging, first call to last / {in_rounds:g} s (as whole rounds of 16)", judging / in_rounds, " x", 1.1
+            f"its judging, first call to last / {in_rounds:g} s (as whole rounds of {PARALLEL_CALLS})",
+            judging / in_rounds,
+            " x",
+            1.1,
         ),
         Row("its judge calls at the same time, at most", batch.judge.max_in_flight(), most=PARALLEL_CALLS),
     ]

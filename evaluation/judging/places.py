@@ -16,8 +16,6 @@ from evaluation.judging.clock import Clock
 
 MOST_CALLS = 12
 FEWEST_CALLS = 3
-# From that many places on, two are kept for chats instead of one.
-ROOMY_CALLS = 8
 # How long after the last trouble Dify counts as well.
 CALM_SECONDS = 60.0
 
@@ -46,10 +44,10 @@ class _Waiting:
 class Places:
     """The places of one process.
 
-    Of them one is kept for the storage, whose calls take milliseconds, and two for chats (one while there are few
-    places), so that neither ever waits for a run to let go: an app that a run asks may itself be scored in its chat
-    and answers only then. A run that waits keeps one as well. Apps get at most half of the places, for one call of an
-    app costs Dify several connections; but each run may call one.
+    Of them one is kept for the storage, whose calls take milliseconds, and one for chats, so that neither ever waits
+    for a run to let go: an app that a run asks may itself be scored in its chat and answers only then. A run that
+    waits keeps one as well. Apps get at most half of the places, for one call of an app costs Dify several
+    connections; but each run may call one.
 
     Args:
         most: places while all is well, at least FEWEST_CALLS.
@@ -154,7 +152,7 @@ class Places:
         """
         kept = {
             Lane.STORAGE: 1,
-            Lane.CHAT: 2 if self.limit >= ROOMY_CALLS else 1,
+            Lane.CHAT: 1,
             Lane.RUN: int(any(waiting.turns.caller.lane is Lane.RUN for waiting in self._waiting)),
         }
         owed = {lane: max(0, kept[lane] - self._in_use[lane]) for lane in Lane}

@@ -65,10 +65,10 @@ class Queue:
 
 
 def test_all_places_but_those_kept_for_others_can_be_taken() -> None:
-    # One is kept for the storage, two for chats; a chat leaves one to the storage alone.
-    assert take(row(Places(ALL).run())) == 9
+    # One is kept for the storage and one for chats; a chat leaves one to the storage alone.
+    assert take(row(Places(ALL).run())) == 10
     assert take(Places(ALL).chat(ALL)) == 11
-    assert take(Places(ALL).storage) == ALL - 2
+    assert take(Places(ALL).storage) == 11
 
 
 @pytest.mark.parametrize("most", [1, 5])
@@ -131,8 +131,8 @@ def test_within_a_run_the_row_that_was_begun_first_goes_first_and_within_it_the_
 def test_a_chat_goes_before_rows_that_have_waited_longer() -> None:
     places = Places(ALL)
     other, run = places.chat(ALL), places.run()
-    assert take(row(run), 9) == 9
-    assert take(other, 2) == 2
+    assert take(row(run), 10) == 10
+    assert take(other, 1) == 1
     queue = Queue(places)
     for number in range(1, 4):
         queue.wait(row(run, number), f"row {number}")
@@ -164,7 +164,7 @@ def test_the_storage_waits_for_nobody() -> None:
 def test_runs_get_the_same_share() -> None:
     places = Places(ALL)
     first, second, third = (places.run() for _ in range(3))
-    assert take(row(first)) == 9
+    assert take(row(first)) == 10
     served: dict[str, int] = {"second": 0, "third": 0}
 
     def hold(turns: Turns, name: str) -> None:
@@ -178,9 +178,9 @@ def test_runs_get_the_same_share() -> None:
     for _ in range(6):
         row(first).release()
     until(lambda: sum(served.values()) == 6)
-    # The first keeps three, the others get three each, though the second stood before the third.
+    # The first keeps four, the others get three each, though the second stood before the third.
     assert served == {"second": 3, "third": 3}
-    assert [run.in_use for run in (first, second, third)] == [3, 3, 3]
+    assert [run.in_use for run in (first, second, third)] == [4, 3, 3]
 
 
 def test_chats_without_end_leave_a_place_to_the_runs() -> None:
@@ -201,9 +201,9 @@ def test_apps_get_at_most_half_so_that_their_rows_are_judged_and_their_own_chats
     places = Places(ALL)
     run = places.run()
     assert take(app(run)) == 6
-    assert take(row(run)) == 3
+    assert take(row(run)) == 4
     # What the six apps wait for: their own chats.
-    assert take(places.chat(8)) == 2
+    assert take(places.chat(8)) == 1
 
 
 def test_each_run_may_ask_one_app_though_others_have_the_half_of_the_places() -> None:
@@ -212,7 +212,7 @@ def test_each_run_may_ask_one_app_though_others_have_the_half_of_the_places() ->
     assert take(app(places.run())) == 6
     inner = places.run()
     assert take(app(inner)) == 1
-    assert take(row(inner)) == 2
+    assert take(row(inner)) == 3
 
 
 @pytest.mark.parametrize("limit", range(FEWEST_CALLS, ALL + 1))
@@ -228,7 +228,7 @@ def test_however_low_the_limit_apps_can_not_keep_their_own_chats_waiting(limit: 
 def test_a_limit_that_falls_while_apps_have_the_places_still_lets_their_chats_in() -> None:
     places = Places(ALL)
     run = places.run()
-    assert take(app(run)) + take(row(run)) == 9
+    assert take(app(run)) + take(row(run)) == 10
     for _ in range(3):
         places.busy(places.clock.now())
     assert places.limit == FEWEST_CALLS
@@ -275,9 +275,9 @@ def test_calls_that_were_under_way_together_fail_together_and_count_once() -> No
 def test_a_lower_limit_counts_for_the_next_calls_and_is_raised_for_those_that_wait() -> None:
     places = Places(ALL)
     run = places.run()
-    assert take(row(run)) == 9
+    assert take(row(run)) == 10
     places.busy(places.clock.now())
-    for _ in range(5):
+    for _ in range(6):
         row(run).release()
     # 4 of 6 are in use; one is kept for the storage and one for chats.
     assert take(row(run)) == 0
