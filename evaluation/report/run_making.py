@@ -9,6 +9,7 @@ from evaluation.report.escape import one_line
 from evaluation.report.run_words import price
 from evaluation.runs.records import RowRecord
 from evaluation.runs.summary import RunReport
+from evaluation.statistics.spread import Spread
 from evaluation.texts import Texts
 
 NAME_CHARACTERS = 80
@@ -35,6 +36,8 @@ def making(report: RunReport, texts: Texts) -> Iterator[tuple[str, str]]:
     yield texts.get("report.votes"), texts.get("report.times", count=made.votes)
     if made.repeat > 1:
         yield texts.get("report.repeat"), texts.get("report.times", count=made.repeat)
+    if found := report.spread:
+        yield texts.get("report.spread"), texts.get("separator").join(_spread(*item, texts) for item in found.items())
     if report.gate:
         yield texts.get("report.gate"), texts.get(f"report.gates.{made.gate}")
         yield texts.get("report.max_failed"), f"{100 * made.max_failed:g}%"
@@ -67,6 +70,15 @@ def _model(model: ModelIdentity, texts: Texts) -> str:
         return texts.get("report.no_embedding_model")
     about = [model.provider.rpartition("/")[2], _listed(model.parameters, texts)]
     return one_line(texts.aside(model.name, texts.get("separator").join(filter(None, about))), MODEL_CHARACTERS)
+
+
+def _spread(metric: str, found: Spread, texts: Texts) -> str:
+    """A metric's standard deviation over repetitions, and the shares of the judge and of the app's answers."""
+    line = f"{texts.get(f'metrics.{metric}')} {found.whole:.2f}"
+    if found.judge_share is None:
+        return line if found.whole == 0 else texts.aside(line, texts.get("report.spread_unknown"))
+    judges = round(100 * found.judge_share)
+    return texts.aside(line, texts.get("report.spread_shares", judge=judges, app=100 - judges))
 
 
 def _versions(records: Sequence[RowRecord]) -> dict[str, str]:

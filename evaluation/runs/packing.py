@@ -72,6 +72,7 @@ def light(record: RowRecord) -> RowRecord:
         findings=record.findings[:1],
         fingerprint=record.fingerprint,
         reused=record.reused,
+        again=record.again,
     )
 
 

@@ -38,9 +38,10 @@ class RowRecord:
         metrics: by name, {"score", "status", "reason", "reason_values", "version", "details"}; see `kept_result`.
         document_scores: the comparison with the documents that should be found, None where they are not known.
         findings: what is wrong, as {"name", "settings"}, the first thing first.
-        usage: what judging cost, as JudgeSession gives it.
+        usage: what judging cost, as JudgeSession gives it; {} when it cost nothing.
         fingerprint: of everything that the scores depend on, "" before any; equal fingerprints share their scores.
         reused: the scores were taken from an earlier run.
+        again: the scores when the same answer was judged a second time, by metric name; None when it was not.
     """
 
     row: int
@@ -64,6 +65,7 @@ class RowRecord:
     usage: dict[str, Any] = field(default_factory=dict)
     fingerprint: str = ""
     reused: bool = False
+    again: dict[str, float | None] | None = None
 
     @property
     def key(self) -> str:

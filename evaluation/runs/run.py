@@ -9,6 +9,7 @@ from evaluation.judging.models import Embedder, Judge
 from evaluation.judging.places import Caller, Places
 from evaluation.judging.prompts import prompt_versions
 from evaluation.metrics import METRICS
+from evaluation.runs.again import judge_again, to_judge_again
 from evaluation.runs.deletion import Deletion
 from evaluation.runs.heads import RunHead
 from evaluation.runs.lock import RunLock
@@ -23,6 +24,8 @@ from evaluation.runs.store import RunStore
 from evaluation.runs.summary import RunReport, build_report, summary_of
 from evaluation.storage.room import MakingRoom
 from evaluation.storage.values import Values
+
+_ENDED = frozenset({"done", "failed"})
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,9 @@ class _Call:
         )
         if error := runner.run(records).error:
             self._errors.append(error)
+        elif head.settings.repeat > 1 and all(record.state in _ENDED for record in records):
+            chosen = to_judge_again(records)
+            self._try(lambda: judge_again(chosen, self._store, head.number, scorer, self._request.working))
 
     def _report(self, head: RunHead, records: Sequence[RowRecord], other: Other | None) -> RunReport:
         """The run against an earlier one. What can't be read of that is told; the run is worth its report without."""

@@ -37,10 +37,10 @@ class Scorer:
         head, settings = self._head, self._head.settings
         depends_on = fingerprint(record, settings, head.versions)
         if record.fingerprint != depends_on:
-            record.fingerprint, record.metrics, record.usage = depends_on, {}, {}
+            record.fingerprint, record.metrics, record.usage, record.again = depends_on, {}, {}, None
             earlier = None if head.fresh else self._store.find_scores(depends_on, record.repetition, head.number)
             if earlier is not None:
-                record.metrics, record.usage, record.reused = earlier.metrics, earlier.usage, True
+                record.metrics, record.again, record.reused = earlier.metrics, earlier.again, True
         record.metrics = {name: metric for name, metric in record.metrics.items() if metric["status"] != "failed"}
         missing = [name for name in settings.metrics if name not in record.metrics]
         if missing:
@@ -54,6 +54,12 @@ class Scorer:
         findings = diagnose(results, chunks=len(record.contexts), thresholds=settings.thresholds, documents=documents)
         record.document_scores = documents.as_dict() if documents else None
         record.findings = [{"name": found.name, "settings": list(found.settings)} for found in findings]
+
+    def score_again(self, record: RowRecord, seconds: float) -> None:
+        """Judges the row once more, for `again`; its own scores stay."""
+        judged, usage = self._judged(record, self._head.settings.metrics, seconds)
+        record.again = {name: metric["score"] for name, metric in judged.items()}
+        record.usage = _added(record.usage, usage)
 
     def _judged(
         self, record: RowRecord, metrics: Sequence[str], seconds: float

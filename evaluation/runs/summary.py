@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from evaluation.runs.again import spreads
 from evaluation.runs.conclusions import Comparison, MetricStatistics, compare, gate_of, metric_statistics
 from evaluation.runs.heads import RunHead, RunSummary
 from evaluation.runs.names import RunName
@@ -12,6 +13,7 @@ from evaluation.runs.packing import light
 from evaluation.runs.past import NoComparison
 from evaluation.runs.records import RowRecord, RunSettings
 from evaluation.statistics.gate import Gate
+from evaluation.statistics.spread import Spread
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class RunReport:
         comparison: against the run `compared_with` ("name #2"), None without one.
         findings: over all rows, [(name, settings, rows)], the most frequent first.
         gate: whether the run passes and why not, None without thresholds.
-        usage: what judging cost in all; reused rows cost nothing.
+        usage: what judging cost in all; scores of earlier runs cost nothing.
         prompts: the versions of the judge's prompts by name, as far as they are known.
         differing: names of the settings that the run compared with had otherwise, see RunSettings.differing.
         other_app: whether the run compared with asked another app.
@@ -81,6 +83,11 @@ class RunReport:
         return sum(record.reused for record in self.records)
 
     @property
+    def spread(self) -> dict[str, Spread]:
+        """By metric, how much the scores of a question asked several times differ; {} where none was."""
+        return spreads(self.records, self.settings.metrics) if self.settings.repeat > 1 else {}
+
+    @property
     def worst(self) -> list[RowRecord]:
         """The records by the mean of their scores, lowest first; then those without one, failed ones first."""
         return sorted(self.records, key=lambda record: (*_rank(record), record.row, record.repetition))
@@ -97,6 +104,7 @@ class RunReport:
             "findings": [
                 {"name": name, "settings": list(settings), "rows": count} for name, settings, count in self.findings
             ],
+            "spread": {name: asdict(entry) for name, entry in self.spread.items()},
             "usage": dict(self.usage),
         }
 
@@ -217,7 +225,7 @@ def _findings(records: Sequence[RowRecord]) -> list[tuple[str, tuple[str, ...], 
 
 def _usage(records: Sequence[RowRecord]) -> dict[str, Any]:
     """The rows' costs added up; prices by currency."""
-    paid = [record.usage for record in records if record.usage and not record.reused]
+    paid = [record.usage for record in records if record.usage]
     prices: dict[str, float] = {}
     for usage in paid:
         for currency, price in {

@@ -11,6 +11,7 @@ from evaluation.errors import Reason
 from evaluation.judging.models import ModelIdentity
 from evaluation.languages import LANGUAGES, Language
 from evaluation.report.numbers import difference_text, interval_text, score_against
+from evaluation.report.run_making import making
 from evaluation.report.run_rows import app_failure, entries, lacking, sentence, state_word
 from evaluation.report.run_summary import run_line, run_text
 from evaluation.report.run_words import remarks, verdict
@@ -122,7 +123,7 @@ def test_costs_are_added_up_by_currency_and_reused_rows_cost_nothing() -> None:
     records = [
         replace(record(1), usage=usage, app_tokens=10),
         replace(record(2), usage={**usage, "price": 0.25, "other_prices": {"RMB": 2.0}}, app_tokens=20),
-        replace(record(3), usage=usage, reused=True, app_tokens=30),
+        replace(record(3), reused=True, app_tokens=30),
         failed(4),
     ]
     report = report_of(records)
@@ -347,3 +348,47 @@ def test_names_can_not_break_the_text() -> None:
     assert not re.search(r"<script|<a |<h1", page)
     assert page.count("<tr>") == 5
     assert "\n" not in run_line(report, JA)
+
+
+@pytest.mark.parametrize(
+    ("language", "shares", "unknown"),
+    [
+        (
+            "ja",
+            "忠実性 0.32（判定モデルの揺れ 10%、アプリの回答の違い 90%）",
+            "忠実性 0.32（判定モデルの揺れは測っていません）",
+        ),
+        (
+            "en",
+            "Faithfulness 0.32 (10% the judge model's, 90% differing answers of the app)",
+            "Faithfulness 0.32 (the judge model's part was not measured)",
+        ),
+        (
+            "zh",
+            "忠实度 0.32（评判模型的波动占 10%，应用回答的差异占 90%）",
+            "忠实度 0.32（未测量评判模型的波动）",
+        ),
+    ],
+)
+def test_how_much_of_the_spread_is_the_judges(language: Language, shares: str, unknown: str) -> None:
+    # Within questions 0.1, within answers 0.01; see test_again.py.
+    made = [
+        replace(record(row, repetition=repetition, faithfulness=score), fingerprint=fingerprint)
+        for row, repetition, score, fingerprint in [
+            (1, 1, 0.4, "a"),
+            (1, 2, 0.6, "a"),
+            (2, 1, 0.2, "b"),
+            (2, 2, 0.8, "c"),
+        ]
+    ]
+    alone = [replace(one, fingerprint=one.key) for one in made]
+    made[2] = replace(made[2], again={"faithfulness": 0.2})
+    repeated = settings(language, repeat=2, metrics=("faithfulness",))
+
+    def line(records: list[RowRecord]) -> str:
+        texts = load_texts(language)
+        return dict(making(report_of(records, language, settings=repeated), texts))[texts.get("report.spread")]
+
+    assert line(made) == shares
+    assert line(alone) == unknown
+    assert line([replace(one, metrics=record(faithfulness=0.5).metrics) for one in alone]).endswith(" 0.00")
