@@ -225,6 +225,7 @@ def test_every_requirement_has_a_lower_and_an_upper_bound(unpacked: Path) -> Non
 
     assert {requirement.name for requirement in requirements} == {
         "Jinja2",
+        "chardet",
         "dify_plugin",
         "httpx",
         "json-repair",
