@@ -1,32 +1,48 @@
 """Question tables from files: CSV, TSV, Excel, JSON, JSON lines, in the encodings that spreadsheets write."""
 
-import contextlib
 import io
 import re
 import zipfile
-from datetime import datetime, time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import PurePath
 
 from evaluation.errors import EvaluationError, Reason
-from evaluation.golden.grid import Grid, Record
-from evaluation.golden.headers import header_kind
+from evaluation.golden.encodings import decode
+from evaluation.golden.grid import Note
+from evaluation.golden.layout import known_columns
 from evaluation.golden.table import Table, read_table, table_of
+from evaluation.golden.workbook import Sheet, read_workbook
 
 MAX_FILE_BYTES = 10_000_000
-# Excel's .xlsx is a zip archive.
-_ZIP = b"PK\x03\x04"
 # A workbook is unpacked in memory; none that people fill with questions is that large.
 MAX_UNPACKED_BYTES = 100_000_000
-# What programs in Japan and China write where it is not UTF-8; the set of its everyday characters; and what of these
-# stands in a text only when it is read in the wrong one: half-width kana, or any kana in Chinese.
-_ENCODINGS = (
-    ("cp932", "shift_jis", r"[\uff61-\uff9f]"),
-    ("gb18030", "gb2312", r"[\u3041-\u30ff]"),
-    ("euc_jp", "shift_jis", r"[\uff61-\uff9f]"),
+_ZIP = b"PK\x03\x04"
+# The container of old Office files, and of new ones with a password.
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_PROTECTED, _OLD_WORD = "EncryptedPackage".encode("utf-16-le"), "WordDocument".encode("utf-16-le")
+# What stands in other archives, and what they are called then.
+_ARCHIVES = (
+    ("xl/workbook.bin", "other_spreadsheet", ".xlsb"),
+    ("Index/Document.iwa", "other_spreadsheet", ".numbers"),
+    ("Index.zip", "other_spreadsheet", ".numbers"),
+    ("word/document.xml", "no_table_file", ".docx"),
+    ("ppt/presentation.xml", "no_table_file", ".pptx"),
 )
-# Read in the wrong one, half of the characters may be everyday ones by chance.
-_LEAST_SHARE = 0.7
-_CONTROL = r"[\x00-\x08\x0e-\x1b]"
+_BEGINNINGS = (
+    (b"%PDF", "PDF"),
+    (b"\x89PNG", "PNG"),
+    (b"\xff\xd8\xff", "JPEG"),
+    (b"GIF8", "GIF"),
+    (b"\x1f\x8b", ".gz"),
+    (b"7z\xbc\xaf", ".7z"),
+    (b"Rar!", ".rar"),
+    (b"{\\rtf", "RTF"),
+    (b"SQLite format 3", "SQLite"),
+    (b"PAR1", "Parquet"),
+)
+# Web systems give pages the name of spreadsheets.
+_MARKUP = re.compile(r"\s*<(!doctype html|html|head|meta|table|\?xml|workbook)", re.IGNORECASE)
 
 
 def read_table_file(name: str, data: bytes) -> Table:
@@ -38,106 +54,98 @@ def read_table_file(name: str, data: bytes) -> Table:
     Raises:
         EvaluationError: file_too_large beyond 10 MB; table_unreadable; no_table when it is empty.
     """
+    name = PurePath(name).name
     if len(data) > MAX_FILE_BYTES:
-        raise EvaluationError(
-            Reason.FILE_TOO_LARGE, file=PurePath(name).name, size=len(data) / 1e6, limit=MAX_FILE_BYTES / 1e6
-        )
-    if data.startswith(_ZIP):
-        return table_of(Grid([Record(n, r) for n, r in enumerate(_spreadsheet(data), 1)]))
-    return read_table(decode(data))
-
-
-def decode(data: bytes) -> str:
-    """The text in UTF-8, UTF-16 with its mark, Shift_JIS (CP932) or GBK, whichever fits.
-
-    Raises:
-        EvaluationError: table_unreadable.
-    """
-    marked = data.startswith((b"\xff\xfe", b"\xfe\xff"))
+        raise EvaluationError(Reason.FILE_TOO_LARGE, file=name, size=len(data) / 1e6, limit=MAX_FILE_BYTES / 1e6)
     try:
-        text = data.decode("utf-16" if marked else "utf-8-sig")
-    except UnicodeDecodeError:
-        text = _in_an_older_encoding(data)
-    if re.search(_CONTROL, text):
-        # An old .xls, a picture, a PDF: in no encoding is that a text.
-        raise EvaluationError(Reason.TABLE_UNREADABLE)
-    return text
+        if data.startswith(_ZIP):
+            return _of_workbook(data)
+        return read_table(_text(data))
+    except EvaluationError as error:
+        # Where files are named the reader of one doesn't know its name.
+        raise EvaluationError(error.reason, **{"file": name, **error.values}) from error
 
 
-def _in_an_older_encoding(data: bytes) -> str:
-    """The text in the encoding in which it has column names that are known, or else reads like its language.
-
-    Both are needed: a table may have no header, or one in English; and a list of names may be short, or in half-width
-    kana, which a Chinese text is full of when it is read as Japanese.
-    """
-    candidates = []
-    if not re.search(rb"[\x80-\xff]{2}|(?<![A-Za-z])[\x80-\xff](?![A-Za-z])|[\x80-\xff].[\x80-\xff]", data):
-        # Single ones beside Latin letters: an accent or a curly apostrophe of a European Windows.
-        with contextlib.suppress(UnicodeDecodeError):
-            return data.decode("cp1252")
-    for encoding, everyday, strange in _ENCODINGS:
-        with contextlib.suppress(UnicodeDecodeError):
-            text = data.decode(encoding)
-            candidates.append((_known_names(text), _share(everyday, re.sub(strange, "", text), text), text))
-    names, share, text = max(candidates, default=(0, 0.0, ""), key=lambda candidate: candidate[:2])
-    if not names and share < _LEAST_SHARE:
-        raise EvaluationError(Reason.TABLE_UNREADABLE)
-    return text
-
-
-def _known_names(text: str) -> int:
-    """How many of the first line's cells are column names that are recognised, of those that say anything here."""
-    cells = re.split(r"[\t,;，|]", text.lstrip().split("\n", 1)[0])
-    return sum(bool(header_kind(cell)) for cell in cells if not cell.isascii())
-
-
-def _share(encoding: str, counted: str, text: str) -> float:
-    """How many of a text's characters beyond ASCII are counted and in the encoding, as a share."""
-    beyond = r"[\x00-\x7f]"
-    common = re.sub(beyond, "", counted).encode(encoding, "ignore").decode(encoding)
-    return len(common) / max(1, len(re.sub(beyond, "", text)))
-
-
-def _spreadsheet(data: bytes) -> list[list[str]]:
-    """The cells of a workbook's first sheet that has any, as texts.
+def _text(data: bytes) -> str:
+    """The text of a file.
 
     Raises:
-        EvaluationError: table_unreadable.
+        EvaluationError: table_unreadable with what it is and what to save it as.
     """
-    # A large library that only these files need.
-    from openpyxl import load_workbook  # noqa: PLC0415
+    if data.startswith(_OLE):
+        if _OLD_WORD in data:
+            raise unreadable("no_table_file", kind="Word")
+        raise unreadable("protected" if _PROTECTED in data else "old_excel")
+    for beginning, kind in _BEGINNINGS:
+        if data.startswith(beginning):
+            raise unreadable("no_table_file", kind=kind)
+    text = decode(data)
+    if text is None:
+        raise unreadable("encoding")
+    if markup := _MARKUP.match(text):
+        raise unreadable("other_spreadsheet", kind="XML" if markup[1].lower() in {"?xml", "workbook"} else "HTML")
+    return text
 
+
+def _of_workbook(data: bytes) -> Table:
+    """The table in the first sheet that has one.
+
+    Raises:
+        EvaluationError: table_unreadable; no_table for a workbook without cells.
+    """
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            unpacked = sum(entry.file_size for entry in archive.infolist())
-        book = (
-            load_workbook(io.BytesIO(data), read_only=True, data_only=True) if unpacked <= MAX_UNPACKED_BYTES else None
-        )
-        for sheet in book.worksheets if book else ():
-            # Many programs write a size of a million empty rows.
-            sheet.reset_dimensions()
-            records = [[_cell(value) for value in row] for row in sheet.iter_rows(values_only=True)]
-            if records := _without_empty(records):
-                return records
-    except Exception:  # noqa: BLE001 - it raises whatever the damaged part of the archive leads to
-        book = None
-    raise EvaluationError(Reason.NO_TABLE if book else Reason.TABLE_UNREADABLE)
+            wrong = _wrong_archive(archive)
+        sheets, hidden = ([], []) if wrong else read_workbook(data)
+    except Exception as error:
+        raise unreadable("damaged") from error
+    if wrong:
+        raise wrong
+    if not sheets:
+        raise EvaluationError(Reason.NO_TABLE)
+    sheet, table = _chosen(sheets)
+    others = [other.title for other in sheets if other is not sheet] + hidden
+    notes = (Note("sheet", {"sheet": sheet.title, "names": others}),) if others else ()
+    return replace(table, notes=(*notes, *table.notes))
 
 
-def _without_empty(records: list[list[str]]) -> list[list[str]]:
-    """The records without empty rows, and without empty columns to their right."""
-    records = [record for record in records if any(record)]
-    width = max((index for record in records for index, cell in enumerate(record, start=1) if cell), default=0)
-    return [record[:width] for record in records]
+def _wrong_archive(archive: zipfile.ZipFile) -> EvaluationError | None:
+    """The error when it is no workbook of the kind that can be read, or unpacks to more than memory bears."""
+    names = set(archive.namelist())
+    if sum(entry.file_size for entry in archive.infolist()) > MAX_UNPACKED_BYTES:
+        return unreadable("unpacked", limit=MAX_UNPACKED_BYTES / 1e6)
+    if "mimetype" in names and b"opendocument" in archive.read("mimetype")[:100]:
+        return unreadable("other_spreadsheet", kind="OpenDocument")
+    for part, why, kind in _ARCHIVES:
+        if part in names:
+            return unreadable(why, kind=kind)
+    return None if "[Content_Types].xml" in names else unreadable("no_table_file", kind=".zip")
 
 
-def _cell(value: object) -> str:
-    """A cell as it reads: numbers as a spreadsheet shows them, dates without a time of midnight."""
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        # A spreadsheet keeps 15 digits: 0.1 + 0.2 is 0.3 in it.
-        return str(int(value)) if value.is_integer() else f"{value:.15g}"
-    if isinstance(value, datetime) and value.time() == time.min:
-        return str(value.date())
-    return str(value).strip()
+def _chosen(sheets: Sequence[Sheet]) -> tuple[Sheet, Table]:
+    """The first sheet in which the names of columns are known and that has rows; without any the only one that reads.
+
+    Raises:
+        EvaluationError: table_unreadable.
+    """
+    known = {sheet.title: min(2, known_columns(sheet.grid.records)) for sheet in sheets}
+    tables, errors = [], []
+    for sheet in sorted(sheets, key=lambda sheet: -known[sheet.title]):
+        try:
+            table = table_of(sheet.grid)
+        except EvaluationError as error:
+            errors.append(error)
+            continue
+        if known[sheet.title]:
+            return sheet, table
+        tables.append((sheet, table))
+    if len(tables) == 1 and not any(known.values()):
+        return tables[0]
+    if len(tables) > 1 or (len(sheets) > 1 and not any(known.values())):
+        raise unreadable("many_sheets", names=" / ".join(sheet.title for sheet in sheets[:5]))
+    raise errors[0]
+
+
+def unreadable(why: str, **values: object) -> EvaluationError:
+    """The error that says why a file is no table; its name is added where it is known."""
+    return EvaluationError(Reason.TABLE_UNREADABLE, why=why, **values)

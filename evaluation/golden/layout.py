@@ -72,6 +72,12 @@ def header_index(records: Sequence[Record]) -> int | None:
     return best if most > 1 or titles_only else None
 
 
+def known_columns(records: Sequence[Record]) -> int:
+    """How many kinds of columns are known by their names, 0 without a row of names."""
+    start = header_index(records)
+    return 0 if start is None else sum(place is not None for place in columns_of(records[start].cells).values())
+
+
 def _further(records: Sequence[Record], start: int) -> list[int]:
     """Where names stand again: the same, or known ones that begin a block of their own."""
     names = {cell.strip() for cell in records[start].cells if cell.strip()}

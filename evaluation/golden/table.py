@@ -87,7 +87,9 @@ def table_of(grid: Grid) -> Table:
         for record in layout.body:
             reading.add(record, layout)
     if not reading.rows:
-        raise EvaluationError(Reason.TABLE_UNREADABLE)
+        formulas = next((note for note in grid.notes if note.name == "formulas"), None)
+        values = {"why": "formulas", "cells": ", ".join(formulas.values["cells"][:5])} if formulas else {}
+        raise EvaluationError(Reason.TABLE_UNREADABLE, **values)
     return Table(tuple(reading.rows), reading.unreadable, (*layouts[0].notes, *grid.notes, *reading.notes()))
 
 
