@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 
 _TOKEN = re.compile(
@@ -52,6 +53,8 @@ def shown(value: object, code: str) -> str:
     """
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
+    if isinstance(value, str) and "@" not in code:
+        return value
     sections = _sections(code)
     if isinstance(value, str):
         return _text(value, sections)
@@ -77,6 +80,7 @@ def general(value: object) -> str:
     return str(value)
 
 
+@lru_cache(maxsize=256)
 def _sections(code: str) -> list[_Section]:
     sections: list[_Section] = [[]]
     for token in _TOKEN.finditer(code):

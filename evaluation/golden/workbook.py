@@ -127,8 +127,11 @@ def _code(cell: Any) -> str:
 
 
 def _unescaped(text: str) -> str:
-    plain = re.sub(_ESCAPE, lambda match: chr(int(match[1], 16)), text)
-    plain = plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    plain = text
+    if "_x" in text:
+        plain = re.sub(_ESCAPE, lambda match: chr(int(match[1], 16)), text)
+        # Characters beyond the first plane stand in two halves.
+        plain = plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return re.sub(_INVISIBLE, "", plain.replace("\r\n", "\n").replace("\r", "\n"))
 
 
