@@ -8,7 +8,7 @@ from dify_plugin.core.runtime import Session
 from bridge.dify.models import DifyEmbedder, DifyJudge, NoModel
 from bridge.dify.places import PLACES, SharedStorage
 from bridge.dify.selection import select_models
-from evaluation.judging.session import PARALLEL_CALLS, JudgeSession
+from evaluation.judging.session import PARALLEL_CALLS, JudgeSession, Places
 from evaluation.languages import Language
 from evaluation.sample import Sample, read_answer, read_contexts, read_text
 from evaluation.settings import read_count, read_depth, read_number, read_votes
@@ -16,8 +16,14 @@ from evaluation.settings import read_count, read_depth, read_number, read_votes
 MAX_QUESTIONS = 10
 
 
-def open_session(session: Session, parameters: Mapping[str, Any], language: Language) -> JudgeSession:
+def open_session(
+    session: Session, parameters: Mapping[str, Any], language: Language, places: Places | None = None, **limits: Any
+) -> JudgeSession:
     """The judge session for a tool call, with the models of the node, the app or the workspace.
+
+    Args:
+        places: for its calls; those of a chat when omitted.
+        limits: further arguments of JudgeSession.
 
     Raises:
         EvaluationError: invalid_setting for votes.
@@ -29,7 +35,8 @@ def open_session(session: Session, parameters: Mapping[str, Any], language: Lang
         DifyEmbedder(session.model, embedding_model) if embedding_model else None,
         language,
         votes=read_votes(parameters.get("votes")),
-        places=PLACES.chat(PARALLEL_CALLS),
+        places=places or PLACES.chat(PARALLEL_CALLS),
+        **limits,
     )
 
 

@@ -81,6 +81,10 @@ class Reason(StrEnum):
     KNOWLEDGE_NOT_FOUND = "knowledge_not_found"
     KNOWLEDGE_UNAVAILABLE = "knowledge_unavailable"
     KNOWLEDGE_FAILED = "knowledge_failed"
+    NO_PASSAGES = "no_passages"
+    FEWER_DRAFTS = "fewer_drafts"
+    CALL_LIMIT = "call_limit"
+    DRAFTING_BUSY = "drafting_busy"
 
 
 # Nobody can see what was retrieved, or whether anything was.

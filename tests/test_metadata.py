@@ -12,11 +12,13 @@ from dify_plugin.core.entities.plugin.setup import PluginConfiguration
 from dify_plugin.entities.tool import ToolConfiguration, ToolProviderConfiguration
 from markdown_it import MarkdownIt
 
-from bridge import app
+from bridge import app, drafting
 from bridge.call import MAX_QUESTIONS
 from bridge.question_table import ACTIONS, HIGHEST_VERSION, SHOWN_STATES
 from devhost.package import PLACEHOLDERS
 from evaluation.errors import Reason
+from evaluation.golden.drafts.plan import USUAL_MIX
+from evaluation.golden.kept_rows import KINDS
 from evaluation.languages import Language
 from evaluation.texts import load_texts
 
@@ -37,10 +39,12 @@ METRIC_OUTPUTS = {
 # they judge, what else a tool lets people choose, and last the numbers to be reached.
 ORDER = (
     *("action", "app", "question", "answer", "contexts", "reference", "documents"),
-    *("golden", "golden_file", "table_name", "version", "run_name", "compare_with"),
+    *("document_text", "document_name", "knowledge"),
+    *("golden", "golden_file", "table_name", "examples", "version", "run_name", "compare_with"),
     *("model", "embedding_model", "metrics", "depth", "language"),
     *("workspace_default", "state", "votes", "question_count", "similarity_weight", "concurrency", "parallel_calls"),
-    *("max_rows", "include_drafts", "repeat", "time_limit", "fresh", "retry_failed", "keep_runs"),
+    *("knowledge_address", "knowledge_key", "draft_count", *(f"{kind}_share" for kind in KINDS), "max_calls"),
+    *("max_rows", "include_drafts", "repeat", "time_limit", "estimate", "fresh", "retry_failed", "keep_runs"),
     *("min_similarity", "threshold", *(f"{metric}_threshold" for metric in METRICS), "gate", "max_failed"),
 )
 # tool -> its parameters; a * marks the required ones.
@@ -48,6 +52,12 @@ PARAMETERS = {
     "judge_settings": ["model*", "embedding_model", "workspace_default", "language"],
     "reference_lookup": [
         *("question*", "golden", "table_name", "embedding_model", "min_similarity", "include_drafts", "language")
+    ],
+    "draft_golden": [
+        *("contexts", "document_text", "document_name", "knowledge", "table_name", "examples"),
+        *("model", "embedding_model", "language", "knowledge_address", "knowledge_key", "draft_count"),
+        *(f"{kind}_share" for kind in KINDS),
+        *("max_calls", "time_limit", "estimate"),
     ],
     "question_table": ["action", "table_name", "golden", "golden_file", "version", "state", "language"],
     "answer_relevancy": ["question*", "answer*", "model", "embedding_model", *METRIC_FORM[1:], "question_count"],
@@ -102,6 +112,18 @@ OUTPUTS = dict.fromkeys(METRICS, METRIC_OUTPUTS) | {
         "finished": "boolean",
         "done": "number",
         "total": "number",
+        "summary": "string",
+        "details": "object",
+    },
+    "draft_golden": {
+        "table": "string",
+        "table_name": "string",
+        "version": "number",
+        "asked": "number",
+        "kept": "number",
+        "finished": "boolean",
+        "status": "string",
+        "reason": "string",
         "summary": "string",
         "details": "object",
     },
@@ -253,7 +275,7 @@ def test_a_tool_has_exactly_the_agreed_outputs(name: str) -> None:
     assert all(value["description"].strip() for value in properties.values())
 
 
-@pytest.mark.parametrize("name", [*METRICS, "reference_lookup", "evaluate_app", "question_table"])
+@pytest.mark.parametrize("name", [*METRICS, "reference_lookup", "evaluate_app", "question_table", "draft_golden"])
 def test_the_description_of_a_number_warns_of_comparing_with_equals(name: str) -> None:
     # Dify hands 0.0 and 1.0 on as int, and "= 0.5" then fails the whole workflow.
     properties = TOOLS[name]["output_schema"]["properties"].values()
@@ -273,6 +295,8 @@ def test_a_shared_parameter_is_the_same_in_all_tools(name: str, tools: list[str]
     free["golden"] = {"required", "human_description", "llm_description"}
     # A name to save under, or to look up.
     free["table_name"] = {"human_description", "llm_description"}
+    # Chunks to judge, or to make questions from.
+    free["contexts"] = {"required", "human_description", "llm_description"}
 
     def kept(tool: str) -> dict[str, Any]:
         return {key: value for key, value in parameter(tool, name).items() if key not in free.get(name, set())}
@@ -290,6 +314,7 @@ def test_the_optional_judge_model_is_described_alike_in_all_metrics() -> None:
 def test_inputs_are_wired_and_settings_are_chosen(name: str) -> None:
     wired = {"question", "answer", "reference", "contexts", "golden", "documents"}
     wired |= {"golden_file", "run_name", "compare_with", "table_name", "version"}
+    wired |= {"document_text", "document_name", "knowledge", "examples"}
 
     for entry in TOOLS[name]["parameters"]:
         assert entry["form"] == ("llm" if entry["name"] in wired else "form")
@@ -306,13 +331,14 @@ def test_parameter_types_are_those_that_dify_hands_over(name: str) -> None:
         **dict.fromkeys(("min_similarity", "question_count", "similarity_weight"), "number"),
         **dict.fromkeys(
             (
-                *("concurrency", "parallel_calls", "max_rows", "include_drafts", "repeat", "time_limit", "keep_runs"),
-                *("max_failed", "version"),
+                *("concurrency", "parallel_calls", "max_rows", "repeat", "time_limit", "keep_runs"),
+                *("max_failed", "version", "draft_count", "max_calls", *(f"{kind}_share" for kind in KINDS)),
             ),
             "number",
         ),
         "workspace_default": "boolean",
-        **dict.fromkeys(("fresh", "retry_failed", "include_drafts"), "boolean"),
+        **dict.fromkeys(("fresh", "retry_failed", "include_drafts", "estimate"), "boolean"),
+        "knowledge_key": "secret-input",
         "app": "app-selector",
         # Of any number: with `file` Dify refuses a call without one.
         "golden_file": "files",
@@ -348,6 +374,9 @@ def test_select_options_are_complete_and_hold_their_default(name: str) -> None:
         ("evaluate_app", "time_limit", app.SHORTEST_SECONDS, app.LONGEST_SECONDS, app.DEFAULT_SECONDS),
         ("evaluate_app", "max_failed", 0, 1, 0),
         ("evaluate_app", "keep_runs", 1, app.MAX_KEPT_RUNS, app.DEFAULT_KEPT_RUNS),
+        ("draft_golden", "draft_count", 1, drafting.MOST_DRAFTS, drafting.DEFAULT_DRAFTS),
+        ("draft_golden", "max_calls", 1, drafting.MOST_CALLS, drafting.DEFAULT_CALLS),
+        *(("draft_golden", f"{kind}_share", 0, drafting.MOST_SHARE, USUAL_MIX[kind]) for kind in KINDS),
         ("question_table", "version", 1, HIGHEST_VERSION, None),
     ],
 )

@@ -116,7 +116,7 @@ class KeptTables:
 
     def head(self, name: str) -> TableHead | None:
         """The table's head, None when there is no such table."""
-        data = read(self._values, f"{_base(name)}/head")
+        data = read(self._values, f"{table_key(name)}/head")
         return None if data is None else _read_head(data)
 
     def read(self, name: str, number: int | None = None) -> KeptTable:
@@ -156,14 +156,8 @@ class KeptTables:
             ConflictError: the newest version is not `base`.
             EvaluationError: no_table_name, input_too_long for the name, table_too_large, table_busy, storage_full.
         """
-        plain = _shown(name)
-        if not plain:
-            raise EvaluationError(Reason.NO_TABLE_NAME)
-        if len(plain) > MAX_NAME_CHARACTERS:
-            raise EvaluationError(
-                Reason.INPUT_TOO_LONG, field="table_name", characters=len(plain), limit=MAX_NAME_CHARACTERS
-            )
-        lock = Lock(self._values, f"{_base(name)}/lock", Reason.TABLE_BUSY)
+        plain = checked_name(name)
+        lock = Lock(self._values, f"{table_key(name)}/lock", Reason.TABLE_BUSY)
         lock.take(WAITING_SECONDS)
         try:
             saved = self._save(plain, edit, base, Version(0, _now(), by, action, {}, ()), lock)
@@ -208,7 +202,7 @@ class KeptTables:
         try:
             for part, data in packed:
                 if part not in known:
-                    write(self._values, f"{_base(name)}/{part}", data)
+                    write(self._values, f"{table_key(name)}/{part}", data)
             # Whoever took this call for dead has the table now, and this one must not write over its version.
             lock.require()
         except EvaluationError:
@@ -222,7 +216,7 @@ class KeptTables:
         return KeptTable(new_head, version, tuple(rows)), True
 
     def _write_head(self, name: str, head: TableHead, before: TableHead | None) -> None:
-        key = f"{_base(name)}/head"
+        key = f"{table_key(name)}/head"
         try:
             write(self._values, key, _head_json(head))
         except EvaluationError:
@@ -238,7 +232,7 @@ class KeptTables:
     def _rows(self, name: str, version: Version) -> tuple[KeptRow, ...]:
         rows: list[KeptRow] = []
         for part in version.parts:
-            data = read(self._values, f"{_base(name)}/{part}")
+            data = read(self._values, f"{table_key(name)}/{part}")
             try:
                 rows += [KeptRow.from_dict(value) for value in json.loads(zlib.decompress(data or b""))]
             except (ValueError, zlib.error) as error:
@@ -250,7 +244,7 @@ class KeptTables:
 
     def _discard(self, name: str, parts: Iterable[str]) -> None:
         for part in parts:
-            discard(self._values, f"{_base(name)}/{part}")
+            discard(self._values, f"{table_key(name)}/{part}")
 
 
 def _shown(name: str) -> str:
@@ -258,7 +252,24 @@ def _shown(name: str) -> str:
     return re.sub(r"\s+", " ", unicodedata.normalize("NFKC", name)).strip()
 
 
-def _base(name: str) -> str:
+def checked_name(name: str) -> str:
+    """The name as it is shown.
+
+    Raises:
+        EvaluationError: no_table_name, input_too_long.
+    """
+    plain = _shown(name)
+    if not plain:
+        raise EvaluationError(Reason.NO_TABLE_NAME)
+    if len(plain) > MAX_NAME_CHARACTERS:
+        raise EvaluationError(
+            Reason.INPUT_TOO_LONG, field="table_name", characters=len(plain), limit=MAX_NAME_CHARACTERS
+        )
+    return plain
+
+
+def table_key(name: str) -> str:
+    """With what the keys of a table begin."""
     folded = _shown(name).casefold().encode(errors="replace")
     return f"tables/{hashlib.sha256(folded).hexdigest()[:24]}"
 

@@ -13,6 +13,8 @@ from pathlib import Path
 from evaluation.languages import Language
 
 _FOLDER = Path(__file__).parent / "prompts"
+# Those that write questions for a table.
+DRAFTING_PREFIX = "draft."
 
 
 @dataclass(frozen=True)
@@ -44,9 +46,9 @@ def load_prompt(name: str, language: Language) -> Prompt:
 
 
 def prompt_versions(language: Language) -> dict[str, str]:
-    """The version of every prompt: scores made with other prompts are other scores."""
+    """The version of every prompt that scores: scores made with other prompts are other scores."""
     names = sorted(path.name.removesuffix(f".{language}.md") for path in _FOLDER.glob(f"*.{language}.md"))
-    return {name: str(load_prompt(name, language).version) for name in names}
+    return {name: str(load_prompt(name, language).version) for name in names if not name.startswith(DRAFTING_PREFIX)}
 
 
 def user_message(data: Mapping[str, object]) -> str:

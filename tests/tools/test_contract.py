@@ -157,7 +157,8 @@ OF_TABLES = {
         for reason in Reason
         if reason.startswith(("table_", "knowledge_")) and reason is not Reason.TABLE_UNREADABLE
     ),
-    *(Reason.NO_TABLE_NAME, Reason.KEPT_BY_NEWER),
+    *(Reason.NO_TABLE_NAME, Reason.KEPT_BY_NEWER, Reason.NO_PASSAGES, Reason.FEWER_DRAFTS),
+    *(Reason.CALL_LIMIT, Reason.DRAFTING_BUSY),
 }
 
 

@@ -90,7 +90,9 @@ def test_the_last_twenty_versions_are_kept_and_nothing_of_older_ones() -> None:
     assert head is not None
     assert [version.number for version in head.versions] == list(range(KEPT_VERSIONS + 5, 5, -1))
     assert questions(values, 6) == ["質問6"]
-    parts = [key for key in values.names() if key.startswith(kept._base(NAME)) and not key.endswith(("/head", "/lock"))]
+    parts = [
+        key for key in values.names() if key.startswith(kept.table_key(NAME)) and not key.endswith(("/head", "/lock"))
+    ]
     assert len(parts) == KEPT_VERSIONS
     error = refused(lambda: KeptTables(values).read(NAME, 5))
     assert (error.reason, error.values["first"], error.values["last"]) == (Reason.TABLE_VERSION_NOT_FOUND, 6, 25)
@@ -257,7 +259,7 @@ def attempt(call: Callable[[], object]) -> str:
 def test_a_save_waits_for_another_one_and_adds_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     values = MemoryValues()
     save(values, "一")
-    held = lock.Lock(beside(values), f"{kept._base(NAME)}/lock", Reason.TABLE_BUSY)
+    held = lock.Lock(beside(values), f"{kept.table_key(NAME)}/lock", Reason.TABLE_BUSY)
     held.take()
 
     def finish(_seconds: float) -> None:
@@ -281,7 +283,7 @@ def test_who_was_taken_for_dead_does_not_write_over_what_came_after(monkeypatch:
             patch.setattr(lock.time, "time", lambda: later)
             add(beside(values), "彼女の")
         # She has just finished, and a third one has begun.
-        lock.Lock(beside(values), f"{kept._base(NAME)}/lock", Reason.TABLE_BUSY).take()
+        lock.Lock(beside(values), f"{kept.table_key(NAME)}/lock", Reason.TABLE_BUSY).take()
         return [*old, *rows("私の")]
 
     error = refused(lambda: KeptTables(values).save(NAME, stand_still))
@@ -294,9 +296,9 @@ def test_a_head_that_another_call_wrote_over_is_a_conflict_and_not_a_success() -
     values = MemoryValues()
     save(values, "一")
     save(values, "彼女の")
-    theirs = values.get(f"{kept._base(NAME)}/head")
+    theirs = values.get(f"{kept.table_key(NAME)}/head")
     KeptTables(values).restore(NAME, 1)
-    key = f"{kept._base(NAME)}/head"
+    key = f"{kept.table_key(NAME)}/head"
     writes = 0
 
     def before(operation: str, name: str) -> None:
@@ -333,7 +335,7 @@ def test_a_full_storage_leaves_the_table_as_it_was() -> None:
 def test_a_head_that_is_refused_and_written_all_the_same_is_taken_back() -> None:
     values = MemoryValues()
     save(values, "一")
-    key = f"{kept._base(NAME)}/head"
+    key = f"{kept.table_key(NAME)}/head"
 
     def before(operation: str, name: str) -> None:
         # No room is left when the head's turn comes.
@@ -367,18 +369,18 @@ def test_a_call_that_is_killed_anywhere_leaves_a_whole_version(operation: str) -
 def test_a_damaged_head_is_no_table_that_is_not_there(damage: bytes) -> None:
     values = MemoryValues()
     save(values, "一")
-    values.set(f"{kept._base(NAME)}/head", damage)
+    values.set(f"{kept.table_key(NAME)}/head", damage)
 
     assert refused(lambda: questions(values)).reason is Reason.STORAGE_FAILED
     assert refused(lambda: save(values, "二")).reason is Reason.STORAGE_FAILED
-    assert values.get(f"{kept._base(NAME)}/head") == damage
+    assert values.get(f"{kept.table_key(NAME)}/head") == damage
 
 
 def test_a_part_that_is_gone_is_told_and_other_versions_can_be_brought_back() -> None:
     values = MemoryValues()
     save(values, "一")
     part = save(values, "二").version.parts[0]
-    values.delete(f"{kept._base(NAME)}/{part}")
+    values.delete(f"{kept.table_key(NAME)}/{part}")
 
     assert refused(lambda: questions(values)).reason is Reason.STORAGE_FAILED
     assert questions(values, 1) == ["一"]
@@ -387,7 +389,7 @@ def test_a_part_that_is_gone_is_told_and_other_versions_can_be_brought_back() ->
 def test_what_a_later_plugin_kept_is_refused_in_words_and_left_alone() -> None:
     values = MemoryValues()
     save(values, "一")
-    key = f"{kept._base(NAME)}/head"
+    key = f"{kept.table_key(NAME)}/head"
     newer = json.dumps({**json.loads(values.get(key)), "schema": 2}).encode()
     values.set(key, newer)
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from evaluation.golden.drafts.drafting import VERDICT, WRITTEN
+from evaluation.golden.kept_rows import KINDS
 from evaluation.judging import prompts
 from evaluation.judging.prompts import load_prompt, prompt_versions, user_message
 from evaluation.judging.replies import Shape, read_reply
@@ -16,7 +18,11 @@ from evaluation.metrics.retrieval_economy import LISTS
 from evaluation.metrics.statements import STATEMENTS
 
 FILES = sorted(Path(prompts.__file__).parent.glob("prompts/*.md"))
-SHAPES: dict[str, tuple[Shape[Any], ...]] = {
+DRAFTING: dict[str, tuple[Shape[Any], ...]] = {
+    **{f"draft.{kind}": (WRITTEN,) for kind in KINDS},
+    **{f"draft.{check}": (VERDICT,) for check in ("clear", "check", "answerable")},
+}
+SHAPES: dict[str, tuple[Shape[Any], ...]] = DRAFTING | {
     "correctness.classify": answer_correctness.BOTH,
     "correctness.statements": (STATEMENTS,),
     "faithfulness.statements": (STATEMENTS,),
@@ -92,9 +98,10 @@ def test_reason_is_asked_for_in_the_prompts_language(language: Language) -> None
     assert all(re.fullmatch(scripts[language], reason) for reason in reasons)
 
 
-def test_versions_of_all_prompts_are_told() -> None:
+def test_versions_of_all_prompts_that_score_are_told() -> None:
     for language in LANGUAGES:
-        assert prompt_versions(language) == {name: str(load_prompt(name, language).version) for name in SHAPES}
+        scoring = SHAPES.keys() - DRAFTING.keys()
+        assert prompt_versions(language) == {name: str(load_prompt(name, language).version) for name in scoring}
 
 
 def test_file_with_another_prompts_first_line_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
