@@ -7,6 +7,7 @@ from evaluation.languages import Language
 from evaluation.report.escape import one_line
 from evaluation.report.markdown import capitalized
 from evaluation.report.numbers import difference_text, interval_text, score_against, score_text
+from evaluation.report.page_past import past_of
 from evaluation.report.page_rows import (
     NAME_CHARACTERS,
     QUESTION_CHARACTERS,
@@ -70,6 +71,7 @@ def page_of(report: RunReport, texts: Texts, limits: Limits) -> View:
         "rows": [row_of(record, report, texts, limits) for record in shown],
         "scored": len(scored),
         "failures": failures_of(report, texts),
+        "past": past_of(report, texts),
         "making": list(making(report, texts)),
     }
 

@@ -60,6 +60,6 @@ def list_names(values: Values) -> list[RunName]:
 
 
 def find_name(values: Values, wanted: str) -> RunName | None:
-    """The name as a user writes it: that of runs, or what an app without one is called; None when there is none."""
+    """The name as a user writes it: that of runs, or what an app is called, or its id; None when there is none."""
     names = list_names(values)
-    return next((name for name in names if wanted in {name.name, name.app_name} - {""}), None)
+    return next((name for name in names if wanted in {name.name, name.app_name, name.app_id} - {""}), None)

@@ -11,10 +11,12 @@ from evaluation.languages import LANGUAGES, Language
 from evaluation.report import page as subject
 from evaluation.report.numbers import interval_text
 from evaluation.report.page import MAX_BYTES, render_html
+from evaluation.runs.names import RunName
 from evaluation.runs.records import RowRecord
 from evaluation.texts import load_texts
 from tests.evaluation.pages import Page
 from tests.evaluation.report.test_run_report import every_kind_of_run
+from tests.evaluation.runs.fakes import run_head, run_summary
 from tests.evaluation.sample_runs import failed, record, report_of, sample_run, settings
 
 JA = load_texts("ja")
@@ -130,6 +132,31 @@ def test_other_settings_of_the_run_before_are_told() -> None:
     other = settings(judge=ModelIdentity("", "other"))
     made = page_of(records, before=records, compared_with="x #1", settings_before=other)
     assert "「x #1」とは次の設定が違うため、差にはその影響も入っています：判定モデル" in made.section("comparison")
+
+
+def test_the_last_runs_and_the_other_names_are_listed() -> None:
+    past = [
+        run_summary(2, 3, done=2, finished=False, passed=None),
+        run_summary(1, 3, passed=True, metrics={"faithfulness": {"mean": 0.999}, "context_recall": {"mean": None}}),
+    ]
+    names = [RunName("run"), RunName("基準"), RunName("", "app-7", "社内規程ボット"), RunName("", "app-8")]
+    made = page_of([record(1, faithfulness=1.0)], past=past, names=names).section("past")
+
+    assert "#2 忠実性 0.50 2026-11-30 09:00 UTC・別のアプリ・途中 2/3" in made
+    assert "#1 忠実性 0.99 2026-11-30 09:00 UTC・別のアプリ 合格" in made
+    assert made.endswith("今回の結果と比べます）： 基準、社内規程ボット、app-8")
+
+
+def test_of_a_run_without_a_name_the_apps_own_is_not_among_the_others() -> None:
+    own = settings().app_id
+    made = page_of([record(1, faithfulness=1.0)], names=[RunName("", own), RunName("", "app-8", "別のボット")])
+
+    assert "別のボット" in made.section("past")
+    assert own not in made.section("past")
+
+
+def test_a_first_run_under_the_only_name_has_no_list() -> None:
+    assert page_of([record(1, faithfulness=1.0)], names=[RunName("run")]).section("past") == ""
 
 
 def test_a_run_without_an_earlier_one_has_no_comparison() -> None:
@@ -290,7 +317,9 @@ def test_text_of_users_and_models_shows_as_it_is(text: str) -> None:
         before = [replace(made, metrics={"faithfulness": {"score": 1.0}}) for made in records]
         model = ModelIdentity("openai", value, {"stop": value})
         made_with = settings(judge=model, embedding_model=model, inputs={"部署": value})
-        report = report_of(records, before=before, compared_with=value, settings=made_with)
+        past = [replace(run_summary(1), head=replace(run_head(1), name=value, app_name=value, started_at=value))]
+        listed = {"past": past, "names": [RunName(value), RunName("", "app", value)]}
+        report = report_of(records, before=before, compared_with=value, settings=made_with, **listed)
         return Page(render_html(replace(report, name=value, app_name=value, started_at=value), JA))
 
     hostile, harmless = build(text), build("harmless")
