@@ -14,15 +14,13 @@ _ADDRESS = (
     # On one line, or broken into lines as e-mails do.
     rf"(?P<{{0}}_body>[{_BASE64}=%.~*!$&@;:?,#]*(?:(?:\\[rn]|\r?\n)[ \t]*[{_BASE64}]{{{{20,}}}}={{{{0,2}}}})*)"
 )
-_WRITTEN = re.compile(
+_WRITTEN = (
     rf"!\[(?P<alt>[^\]\n]{{0,200}})\]\(\s*<?{_ADDRESS.format('image')}>?[^()\n]{{0,200}}\)"
     rf"|<(?:img|source|video|audio|embed|object)\b[^<>]{{0,2000}}?{_ADDRESS.format('tag')}[^<>]{{0,2000}}>"
-    rf"|{_ADDRESS.format('bare')}",
-    re.IGNORECASE,
+    rf"|{_ADDRESS.format('bare')}"
 )
-_BLOB = re.compile(
-    rf"(?<![{_BASE64}])(?:[{_BASE64}]{{500,}}|[{_BASE64}]{{60,100}}(?:\r?\n[{_BASE64}]{{60,100}}){{6,}}(?:\r?\n[{_BASE64}]+)?)={{0,2}}"
-)
+_LINE = rf"[{_BASE64}]{{60,100}}"
+_BLOB = rf"(?<![{_BASE64}])(?:[{_BASE64}]{{500,}}|{_LINE}(?:\r?\n{_LINE}){{6,}}(?:\r?\n[{_BASE64}]+)?)={{0,2}}"
 # A shorter address may be what the text is about.
 _FEWEST_CHARACTERS = 64
 # Letters alone, or a few of them over and over, are no data.
@@ -36,10 +34,10 @@ _WORDS: Mapping[Language, Mapping[str, str]] = {
 
 def without_pictures(text: str) -> str:
     """The text with a placeholder such as [画像] for each file in it, in the language of the text."""
-    written = _WRITTEN.search(text) if "data:" in text.casefold() else None
-    if written is None and _BLOB.search(text) is None:
+    written = re.search(_WRITTEN, text, re.IGNORECASE) if "data:" in text.casefold() else None
+    if written is None and re.search(_BLOB, text) is None:
         return text
-    words = _WORDS[choose_language("auto", _BLOB.sub("", _WRITTEN.sub("", text)))]
+    words = _WORDS[choose_language("auto", re.sub(_BLOB, "", re.sub(_WRITTEN, "", text, flags=re.IGNORECASE)))]
 
     def address(match: re.Match[str]) -> str:
         kind = match["image"] or match["tag"]
@@ -54,4 +52,4 @@ def without_pictures(text: str) -> str:
         is_data = len(symbols) >= _FEWEST_SYMBOLS and any(symbol.isdigit() for symbol in symbols)
         return f"[{words['']}]" if is_data else match.group()
 
-    return _BLOB.sub(blob, _WRITTEN.sub(address, text) if written else text)
+    return re.sub(_BLOB, blob, re.sub(_WRITTEN, address, text, flags=re.IGNORECASE))

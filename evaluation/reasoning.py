@@ -6,7 +6,9 @@ a closing mark without an opening one. Time is linear in the length of the text.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 _NAME = (
@@ -39,24 +41,24 @@ _MARKS = (
     # Says nothing.
     rf"|(?P<token>{_ENDED}|<\|start\|>\s*(?:assistant)?(?:<\|message\|>)?|<\s*(?:{_NAME})\s*/>)"
 )
-_FLAGS = re.IGNORECASE | re.MULTILINE | re.DOTALL
-_ANY = re.compile(_MARKS, _FLAGS)
-_FOLDS = re.compile(r"<(?P<close>/)?\s*details\b[^<>]*>", _FLAGS)
-_CHANNEL_ENDS = re.compile(rf"{_ENDED}|(?=<\|start\|>|<\|channel\|>)", _FLAGS)
-_SQUARE_CLOSE = re.compile(rf"\[\s*/\s*{_WORD}\s*\]", _FLAGS)
+# A pattern of its own, because the places to look at begin anywhere in a text.
+_pattern: Callable[[str], re.Pattern[str]] = partial(re.compile, flags=re.IGNORECASE | re.MULTILINE | re.DOTALL)
+_ANY = _pattern(_MARKS)
+_FOLDS = _pattern(r"<(?P<close>/)?\s*details\b[^<>]*>")
+_CHANNEL_ENDS = _pattern(rf"{_ENDED}|(?=<\|start\|>|<\|channel\|>)")
+_SQUARE_CLOSE = _pattern(rf"\[\s*/\s*{_WORD}\s*\]")
 # Where marks may stand that are only talked about.
 _OUTSIDE = {
-    "code": re.compile(rf"(?P<fence>^[ \t>]*(?:```|~~~)[^\n]*)|(?P<quoted>`[^`\n]+`)|{_MARKS}", _FLAGS),
-    "json": re.compile(
-        r"(?P<quoted>[\[{,:]\s*(?:\"[^\"\\]*(?:\\.[^\"\\]*)*\"|'[^'\\]*(?:\\.[^'\\]*)*')(?=\s*[,:}\]]))" + f"|{_MARKS}",
-        _FLAGS,
+    "code": _pattern(rf"(?P<fence>^[ \t>]*(?:```|~~~)[^\n]*)|(?P<quoted>`[^`\n]+`)|{_MARKS}"),
+    "json": _pattern(
+        r"(?P<quoted>[\[{,:]\s*(?:\"[^\"\\]*(?:\\.[^\"\\]*)*\"|'[^'\\]*(?:\\.[^'\\]*)*')(?=\s*[,:}\]]))" + f"|{_MARKS}"
     ),
 }
-_FENCE_ENDS = {mark: re.compile(rf"^[ \t>]*{mark}", re.MULTILINE) for mark in ("```", "~~~")}
+_FENCE_ENDS = {mark: _pattern(rf"^[ \t>]*{mark}") for mark in ("```", "~~~")}
 _QUOTES = frozenset({"``", "「」", "『』", "“”", '""', "''"})
-_CALLED = re.compile(r" ?(?:(?:tags?|blocks?)\b|タグ|ブロック|标签|標籤|标记)", re.IGNORECASE)
+_CALLED = _pattern(r" ?(?:(?:tags?|blocks?)\b|タグ|ブロック|标签|標籤|标记)")
 # The channels' tokens in plain letters, as servers leave them that drop the tokens themselves.
-_PLAIN_ANALYSIS, _PLAIN_FINAL = re.compile(r"\s*analysis(?=\S)"), "assistantfinal"
+_PLAIN_ANALYSIS, _PLAIN_FINAL = r"\s*analysis(?=\S)", "assistantfinal"
 
 Quoting = Literal["code", "json"]
 
@@ -116,7 +118,7 @@ def spoken(text: str, quoting: Quoting = "code") -> Spoken:
 
 def _after_plain_analysis(text: str) -> str | None:
     """The text behind a channel of thought whose tokens were dropped; None when nothing follows it."""
-    match = _PLAIN_ANALYSIS.match(text)
+    match = re.match(_PLAIN_ANALYSIS, text)
     if match is None:
         return text
     _, found, answer = text.rpartition(_PLAIN_FINAL)

@@ -37,7 +37,7 @@ def _words() -> Mapping[str, Sequence[str]]:
 
 
 @cache
-def _beginnings() -> re.Pattern[str]:
+def _beginnings() -> str:
     """A verdict and what must follow it, in a group that says which it is."""
     groups = []
     for name in ("yes", "no"):
@@ -52,7 +52,7 @@ def _beginnings() -> re.Pattern[str]:
             rf"(?:{_any(latin)})(?:{_AFTER_WORD}|\s+by\b)",
         ]
         groups.append(f"(?P<{name}>{'|'.join(forms)})")
-    return re.compile("|".join(groups))
+    return "|".join(groups)
 
 
 def _any(words: Sequence[str]) -> str:
@@ -80,7 +80,7 @@ def _split(text: str) -> tuple[bool, str] | None:
     for name in ("yes", "no"):
         if text in _words()[name] or text in _words()[f"{name}_signs"]:
             return name == "yes", ""
-    match = _beginnings().match(text)
+    match = re.match(_beginnings(), text)
     return None if match is None else (match.lastgroup == "yes", text[match.end() :].strip(_AROUND))
 
 

@@ -23,9 +23,7 @@ _NAMES = (
     "structured_output",
 )
 # What it is called or called by when it is no reply yet.
-_NO_REPLY = re.compile(
-    r"draft|example|sample|thought|think|reason|schema|template|guess|下書き|例|草稿|示例", re.IGNORECASE
-)
+_NO_REPLY = r"draft|example|sample|thought|think|reason|schema|template|guess|下書き|例|草稿|示例"
 _SAID_OF_IT = ("name", "type", "kind", "role", "status", "title", "label", "channel", "action", "tool")
 _DEEPEST = 5
 
@@ -52,7 +50,8 @@ def unwrapped(value: object, depth: int = _DEEPEST) -> Iterator[object]:
 
 def _is_no_reply(value: Mapping[str, object]) -> bool:
     said = (text for key in _SAID_OF_IT if isinstance(text := value.get(key), str))
-    return any(map(_NO_REPLY.search, said)) or any(value[key] is True and _NO_REPLY.search(key) for key in value)
+    names = [*said, *(key for key in value if value[key] is True)]
+    return any(re.search(_NO_REPLY, name, re.IGNORECASE) for name in names)
 
 
 def _parsed(text: str) -> object:

@@ -4,10 +4,9 @@ import re
 from collections.abc import Sequence
 
 # The labels of a ReAct agent's steps.
-_STEP = re.compile(
-    r"^[ \t]*[*_#]*(?:Thought|Action(?: Input)?|Observation)[*_]*[ \t]*[:：]", re.IGNORECASE | re.MULTILINE
-)
-_FINAL = re.compile(r"^[ \t]*[*_#]*Final Answer[*_]*[ \t]*[:：][*_]*", re.IGNORECASE | re.MULTILINE)
+_STEP = r"^[ \t]*[*_#]*(?:Thought|Action(?: Input)?|Observation)[*_]*[ \t]*[:：]"
+_FINAL = r"^[ \t]*[*_#]*Final Answer[*_]*[ \t]*[:：][*_]*"
+_FLAGS = re.IGNORECASE | re.MULTILINE
 # Dify hands a ReAct agent's thoughts on letter by letter, and its answer in one piece.
 _FEWEST_LETTERS = 8
 _SHARE_OF_LETTERS = 0.9
@@ -58,14 +57,14 @@ def _is_spelt(pieces: Sequence[str]) -> bool:
 def _after_steps(pieces: Sequence[str]) -> str:
     """The answer behind the labels of a ReAct agent's steps; all of it where there are none."""
     said = "".join(pieces).strip()
-    finals = list(_FINAL.finditer(said))
+    finals = list(re.finditer(_FINAL, said, _FLAGS))
     if finals:
         return said[finals[-1].end() :].strip()
-    steps = list(_STEP.finditer(said))
+    steps = list(re.finditer(_STEP, said, _FLAGS))
     if not steps:
         return said
     *before, last = pieces
-    if last.strip() and not _STEP.search(last) and "".join(before).endswith("\n"):
+    if last.strip() and not re.search(_STEP, last, _FLAGS) and "".join(before).endswith("\n"):
         return last.strip()
     # The answer stands on the lines after the last thought; where there are none, the thought is all that was shown.
     thought, _, answer = said[steps[-1].end() :].partition("\n")

@@ -151,6 +151,7 @@ def test_nothing_but_thoughts(text: str) -> None:
         "<thinker>x</thinker>",
         "rethink </b>",
         "Analysis: 売上は増えました。",
+        "AnalysisReport を開きます。",
         "analysis ツールを使います。",
         "analysisツールを使います。",
         "<|channel はただの文字です",
