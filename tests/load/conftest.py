@@ -1,12 +1,14 @@
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from devhost.daemon import PluginProcess
 from devhost.dify_side import DifySide, ModelServer
-from tests.apps.conftest import VARIANT
-from tests.tools.conftest import PACKAGE
+from tests.apps.conftest import variant_folder
 from tests.tools.support import ROOT
+
+__all__ = ["variant_folder"]
 
 
 @pytest.fixture(scope="module")
@@ -17,11 +19,7 @@ def process() -> Iterator[PluginProcess]:
 
 
 @pytest.fixture(scope="module")
-def short(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PluginProcess]:
+def short(variant_folder: Path) -> Iterator[PluginProcess]:
     """The same, whose calls may end after one second."""
-    folder = tmp_path_factory.mktemp("load_variant")
-    for name in PACKAGE:
-        (folder / name).symlink_to(ROOT / name)
-    (folder / "main.py").symlink_to(VARIANT / "main.py")
-    with PluginProcess(folder, DifySide(ModelServer("http://127.0.0.1:9"))) as process:
+    with PluginProcess(variant_folder, DifySide(ModelServer("http://127.0.0.1:9"))) as process:
         yield process

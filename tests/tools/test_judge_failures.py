@@ -283,6 +283,15 @@ def test_a_judge_that_hangs_is_left_and_the_other_tools_answer(
     assert outcome(outputs["answer_relevancy"]) == ("scored", "")
 
 
+def test_a_call_that_hangs_is_asked_once_more_and_counts(variant: PluginProcess, judge: ScriptedModelServer) -> None:
+    judge.on("faithfulness.statements", [Hang(30), statements("有給休暇は10日である", "申請は当日でよい")])
+    output = invoke(variant, "faithfulness", sample())
+    assert (outcome(output), output.variables["score"]) == (("scored", ""), 0.5)
+    assert len(judge.calls("faithfulness.statements")) == 2
+    usage = output.variables["details"]["usage"]
+    assert (usage["judge_calls"], usage["retries"]) == (2, 1)
+
+
 def test_a_wait_beyond_the_time_limit_is_not_begun(variant: PluginProcess, judge: ScriptedModelServer) -> None:
     judge.on("faithfulness.statements", HttpError(429, rate_limited("20s")))
     started = time.monotonic()
