@@ -63,7 +63,11 @@ class AppTool(EvaluatorTool):
     ) -> Output:
         session = open_session(self.session, parameters, texts.language)
         settings = read_settings(parameters, session, *app)
-        request = read_request(parameters, questions.table.rows, settings, texts, entered)
+        request = replace(
+            read_request(parameters, questions.table.rows, settings, texts, entered),
+            table_name=questions.name,
+            table_version=questions.version,
+        )
         ask = asker(self.session.app, *app, PLACES.calm)
         places = PLACES.run(read_count(parameters.get("parallel_calls"), "parallel_calls", MOST_CALLS, MOST_CALLS))
         outcome = run(request, self.storage, ask, session.judge, session.embedder, places)

@@ -140,6 +140,8 @@ def _past_run(summary: RunSummary) -> dict[str, Any]:
         "started_at": head.started_at,
         "app_id": head.settings.app_id,
         "app_name": head.app_name,
+        "table_name": head.table_name,
+        "table_version": head.table_version,
         "finished": summary.finished,
         "done": summary.done,
         "total": summary.total,

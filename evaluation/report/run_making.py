@@ -27,8 +27,7 @@ def time_text(iso: str) -> str:
 def making(report: RunReport, texts: Texts) -> Iterator[tuple[str, str]]:
     """How the run was made and what it cost: pairs of a name and a value."""
     made, used = report.settings, report.usage
-    yield texts.get("report.app"), one_line(report.app_name, NAME_CHARACTERS)
-    yield texts.get("report.started_at"), time_text(report.started_at)
+    yield from _what(report, texts)
     yield texts.get("report.judge"), _model(made.judge, texts)
     yield texts.get("report.embedding_model"), _model(made.embedding_model, texts)
     for name, value in made.options.items():
@@ -62,6 +61,15 @@ def making(report: RunReport, texts: Texts) -> Iterator[tuple[str, str]]:
         yield texts.get("report.versions"), _listed({texts.get(f"metrics.{n}"): v for n, v in versions.items()}, texts)
     if report.prompts:
         yield texts.get("report.prompts"), _listed(report.prompts, texts)
+
+
+def _what(report: RunReport, texts: Texts) -> Iterator[tuple[str, str]]:
+    """Which app was asked, when, and the questions of which kept table."""
+    yield texts.get("report.app"), one_line(report.app_name, NAME_CHARACTERS)
+    yield texts.get("report.started_at"), time_text(report.started_at)
+    if report.table_name:
+        name = one_line(report.table_name, NAME_CHARACTERS)
+        yield texts.get("report.table"), texts.get("kept.shown", table=name, version=report.table_version)
 
 
 def _model(model: ModelIdentity, texts: Texts) -> str:

@@ -19,6 +19,7 @@ class RunHead:
         table: a hash of the rows that are asked; `rows` is their number, without repetitions.
         versions: of the judge's prompts and of the metrics, by name.
         fresh: no scores were taken from earlier runs.
+        table_name, table_version: of the kept table that the rows are from; "" and None for a pasted one.
     """
 
     name: str
@@ -30,6 +31,8 @@ class RunHead:
     versions: Mapping[str, str] = field(default_factory=dict)
     app_name: str = ""
     fresh: bool = False
+    table_name: str = ""
+    table_version: int | None = None
 
     @property
     def keys(self) -> list[str]:

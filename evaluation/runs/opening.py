@@ -148,6 +148,8 @@ class Opening:
             self._versions,
             request.app_name,
             request.fresh,
+            request.table_name,
+            request.table_version,
         )
         self._store.write_head(head, oldest)
         return Opened(head, "new", lock)

@@ -25,6 +25,7 @@ class RunRequest:
         deadline: by then the last line of the output must be out.
         title: how reports call the run.
         app_name: what people call the app, "" where nothing is known.
+        table_name, table_version: of the kept table that the rows are from; "" and None for a pasted one.
         concurrency: rows at a time.
         fresh: a new run is begun, and no scores are taken from earlier ones.
         retry_failed: of the newest run, when it is finished, only the rows that failed are asked or judged again.
@@ -38,6 +39,8 @@ class RunRequest:
     deadline: Deadline = field(default_factory=lambda: Deadline(240.0))
     title: str = ""
     app_name: str = ""
+    table_name: str = ""
+    table_version: int | None = None
     concurrency: int = 4
     fresh: bool = False
     retry_failed: bool = False

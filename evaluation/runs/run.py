@@ -151,6 +151,8 @@ class _Call:
             no_comparison=past.none,
             past=past.listed,
             names=past.names,
+            table_name=head.table_name,
+            table_version=head.table_version,
         )
 
     def _keep(self, head: RunHead, records: Sequence[RowRecord], report: RunReport) -> None:

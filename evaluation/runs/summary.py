@@ -37,6 +37,7 @@ class RunReport:
         no_comparison: why there is no run to compare with.
         past: the last runs of the name before this one, the newest first.
         names: under which there are runs, the latest first.
+        table_name, table_version: of the kept table that was asked; "" and None for a pasted one.
     """
 
     name: str
@@ -59,6 +60,8 @@ class RunReport:
     no_comparison: NoComparison = ""
     past: Sequence[RunSummary] = ()
     names: Sequence[RunName] = ()
+    table_name: str = ""
+    table_version: int | None = None
 
     @property
     def passed(self) -> bool | None:
@@ -148,6 +151,8 @@ def build_report(  # noqa: PLR0913 - what a run is, then what it is compared wit
     no_comparison: NoComparison = "",
     past: Sequence[RunSummary] = (),
     names: Sequence[RunName] = (),
+    table_name: str = "",
+    table_version: int | None = None,
 ) -> RunReport:
     """The report of a run's records, finished or not, against an earlier run's when there is one.
 
@@ -155,7 +160,7 @@ def build_report(  # noqa: PLR0913 - what a run is, then what it is compared wit
         records: all of the run, also those that are still open.
         before: the records of the run compared with, and settings_before its settings.
         prompts: versions of the judge's prompts by name.
-        no_comparison, past, names: as in RunReport.
+        no_comparison, past, names, table_name, table_version: as in RunReport.
     """
     finished = [record for record in records if record.state in {"done", "failed"}]
     statistics = {metric: metric_statistics(finished, metric) for metric in settings.metrics}
@@ -190,6 +195,8 @@ def build_report(  # noqa: PLR0913 - what a run is, then what it is compared wit
         no_comparison,
         past,
         names,
+        table_name,
+        table_version,
     )
 
 

@@ -1,6 +1,7 @@
 """A name for one call alone, in a storage that has no lock of its own."""
 
 import contextlib
+import threading
 import time
 import uuid
 from typing import Any
@@ -13,6 +14,9 @@ LOCK_SECONDS = 30.0
 # Far more than a write takes.
 SETTLING_SECONDS = 0.2
 _POLL_SECONDS = 0.3
+RENEWAL_SECONDS = 5.0
+# A renewal under way is let come to its end before the key is given free, but not for ever.
+ENDING_SECONDS = 2.0
 # Of a lock that this process has written it is known whether its call still lives.
 _PROCESS = uuid.uuid4().hex
 _alive: set[str] = set()
@@ -88,3 +92,68 @@ class Lock:
         with contextlib.suppress(Exception):
             if read_json(self._values, self._key).get("owner") == self._owner:
                 self._values.delete(self._key)
+
+
+class RenewedLock:
+    """A lock that is renewed from `take` to `release`, for calls that take long.
+
+    Args:
+        busy: the reason when another call holds the key.
+        about: for other calls to know.
+
+    Attributes:
+        lost: set when another call has taken the key, since this one stood still for too long.
+    """
+
+    def __init__(self, values: Values, key: str, busy: Reason, **about: Any) -> None:
+        self._lock = Lock(values, key, busy)
+        self._busy = busy
+        self.about = about
+        self._ended = threading.Event()
+        self._renewing = threading.Lock()
+        self.lost = threading.Event()
+
+    def take(self) -> None:
+        """Takes the key.
+
+        Raises:
+            EvaluationError: busy; storage that refuses.
+        """
+        self._lock.take(**self.about)
+        threading.Thread(target=self._keep, daemon=True).start()
+
+    def holder(self) -> dict[str, Any]:
+        """As Lock.holder."""
+        return self._lock.holder()
+
+    def tell(self, **about: Any) -> None:
+        """What others may know; kept at the next renewal."""
+        self.about = {**self.about, **about}
+
+    def require(self) -> None:
+        """As Lock.require; also when another call had the key meanwhile."""
+        self._lock.require()
+        if self.lost.is_set():
+            raise EvaluationError(self._busy)
+
+    def release(self) -> None:
+        """Gives the key free, unless another call has it."""
+        self._ended.set()
+        waited = self._renewing.acquire(timeout=ENDING_SECONDS)
+        self._lock.release()
+        if waited:
+            self._renewing.release()
+
+    def _keep(self) -> None:
+        while not self._ended.wait(RENEWAL_SECONDS) and not self.lost.is_set():
+            with self._renewing:
+                if not self._ended.is_set():
+                    self._renew()
+
+    def _renew(self) -> None:
+        try:
+            self._lock.renew(**self.about)
+        except EvaluationError as error:
+            # A storage that fails once may work the next time; what can't be kept ends the call by itself.
+            if error.reason is self._busy:
+                self.lost.set()

@@ -27,6 +27,8 @@ def test_a_kept_table_is_asked_and_the_result_names_it_with_its_version(
     assert {call.query for call in apps.calls} == {question(n) for n in (1, 2, 3)}
     assert f"「{NAME}」第2版の質問" in output.text
     assert f"「{NAME}」第2版の質問" in output.variables["summary"]
+    page = next(file for file in output.files if str(file.filename).endswith(".html"))
+    assert f"「{NAME}」第2版" in page.blob.decode()
     details = output.variables["details"]["table"]
     assert (details["name"], details["version"], details["rows"]) == (NAME, 2, 3)
 
@@ -68,3 +70,11 @@ def test_a_table_that_can_not_be_used_is_told_and_nothing_is_asked(
     keep(plugin, 1, **states)
     assert progress(evaluate(golden=None, table_name=name)) == ("failed", reason, 0, 0)
     assert apps.calls == []
+
+
+def test_the_next_run_knows_which_version_the_last_one_asked(evaluate: Evaluate, plugin: PluginProcess) -> None:
+    keep(plugin, 1)
+    evaluate(golden=None, table_name=NAME)
+    keep(plugin, 2)
+    [past] = evaluate(golden=None, table_name=NAME).variables["details"]["past_runs"]
+    assert (past["table_name"], past["table_version"]) == (NAME, 1)

@@ -17,7 +17,7 @@ from evaluation.golden.drafts.drafting import Progress
 from evaluation.golden.drafts.plan import Made
 from evaluation.golden.kept import KeptTable, KeptTables, checked_name, table_key
 from evaluation.golden.kept_rows import KeptRow, appended
-from evaluation.storage.lock import Lock
+from evaluation.storage.lock import RenewedLock
 from evaluation.storage.values import Values, read, write
 
 SCHEMA = 1
@@ -39,7 +39,7 @@ class DraftStore:
         self._name = checked_name(name)
         self._by = by
         self._key = f"{table_key(name)}/drafting"
-        self._lock = Lock(values, f"{self._key}/lock", Reason.DRAFTING_BUSY)
+        self._lock = RenewedLock(values, f"{self._key}/lock", Reason.DRAFTING_BUSY)
 
     def begin(self, count: int, mix: Mapping[str, float]) -> Progress:
         """Takes the drafting for this call: the unfinished one if it is the same, else a new one.
@@ -67,7 +67,7 @@ class DraftStore:
         Raises:
             EvaluationError: drafting_busy when another call has taken it over, storage_full, storage_failed.
         """
-        self._lock.renew()
+        self._lock.require()
         made = {entry.name: dict(getattr(progress.made, entry.name)) for entry in fields(Made)}
         value = {
             **{entry.name: getattr(progress, entry.name) for entry in fields(Progress)},

@@ -12,13 +12,13 @@ from evaluation.errors import EvaluationError, Reason
 from evaluation.golden.table import Row
 from evaluation.judging.clock import Deadline
 from evaluation.judging.models import ModelIdentity
-from evaluation.runs import lock as lock_module
 from evaluation.runs.app_events import AppAnswer
 from evaluation.runs.records import RowRecord
 from evaluation.runs.run import RunOutcome, run
 from evaluation.runs.store import LOCK, RunStore, run_base
 from evaluation.runs.summary import RunReport
 from evaluation.scorecard import FOUR
+from evaluation.storage import lock as lock_module
 from evaluation.storage import lock as storage_lock
 from tests.evaluation.fakes import ScriptedJudge, failing, parts
 from tests.evaluation.runs.fakes import Killed, ManualClock, MemoryValues, answer

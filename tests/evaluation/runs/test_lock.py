@@ -19,7 +19,7 @@ KEY = "runs/a/1/lock"
 
 @pytest.fixture(autouse=True)
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subject, "RENEWAL_SECONDS", 0.01)
+    monkeypatch.setattr(storage_lock, "RENEWAL_SECONDS", 0.01)
 
 
 def lock_of(values: MemoryValues, total: int = 10) -> RunLock:
