@@ -1,4 +1,4 @@
-"""evaluate_app over whole question tables: speed against the judge's own, memory, statistics.
+"""evaluate_app over whole question tables: speed against the judge's own, memory, statistics, a slow storage.
 
     python -m benchmarks.batch [--rows 500]
 
@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any
 
@@ -19,7 +20,7 @@ from benchmarks.speed import ANSWERS, CHAT_SECONDS, EMBEDDING_SECONDS, ROOT, Row
 from devhost.app_stream import Envelope, Event
 from devhost.apps import USAGE, AppCall, Apps, PlayedApp
 from devhost.daemon import PluginProcess, ToolOutput, collect
-from devhost.dify_side import DifySide, ModelServer
+from devhost.dify_side import DifySide, ModelServer, Storage
 from evaluation.judging.models import ModelIdentity
 from evaluation.judging.places import MOST_CALLS
 from evaluation.runs.records import RowRecord, RunSettings
@@ -31,14 +32,55 @@ from tests.tools.support import EMBEDDING, METRICS, MODEL, long_sample, script
 PARALLEL_CALLS = MOST_CALLS - 2
 ROWS_AT_A_TIME = (4, 8, 16)
 MANY_ROWS = 500
+# What the runs over a slow storage have: as on a Dify whose database is busy.
+SLOW_ROWS, STORAGE_SECONDS = 600, 0.02
 SAMPLE = long_sample("ja")
 
 
-class Batch:
-    """A plugin process with an app and a judge behind it."""
+class SlowStorage(Storage):
+    """A storage that takes its time over each call, and counts them.
 
-    def __init__(self, plugin: PluginProcess, judge: ScriptedModelServer) -> None:
-        self.plugin, self.judge = plugin, judge
+    Attributes:
+        seconds: of one call.
+        calls: when each was made.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds = 0.0
+        self.calls: list[float] = []
+
+    def get(self, key: str) -> bytes:
+        self._pass()
+        return super().get(key)
+
+    def set(self, key: str, value: bytes, *, limit: int | None = None) -> None:
+        self._pass()
+        super().set(key, value, limit=limit)
+
+    def delete(self, key: str) -> int:
+        self._pass()
+        return super().delete(key)
+
+    def exists(self, key: str) -> bool:
+        self._pass()
+        return super().exists(key)
+
+    def _pass(self) -> None:
+        self.calls.append(time.perf_counter())
+        time.sleep(self.seconds)
+
+
+class Batch:
+    """A plugin process with an app, a judge and a storage behind it.
+
+    Attributes:
+        asked: when the app was asked each question.
+    """
+
+    def __init__(self, plugin: PluginProcess, judge: ScriptedModelServer, storage: SlowStorage) -> None:
+        self.plugin, self.judge, self.storage = plugin, judge, storage
+        self.asked: list[float] = []
 
     def run(self, rows: int, name: str, **changes: Any) -> tuple[ToolOutput, float]:
         """A finished run over so many rows, and its seconds."""
@@ -49,13 +91,13 @@ class Batch:
             "model": MODEL,
             "embedding_model": EMBEDDING,
             "run_name": name,
-            "time_limit": 540,
+            "time_limit": 480,
             **changes,
         }
         started = time.perf_counter()
         output = collect(self.plugin.invoke_tool("evaluate_app", parameters, app_id="evaluation"))
         seconds = time.perf_counter() - started
-        if (output.variables["status"], output.variables["done"]) != ("scored", rows):
+        if "time_limit" not in changes and (output.variables["status"], output.variables["done"]) != ("scored", rows):
             raise SystemExit(f"the run was not scored: {output.variables['summary']}")
         return output, seconds
 
@@ -65,18 +107,21 @@ def batch() -> Iterator[Batch]:
     """A started plugin before an app whose every answer is another one."""
 
     def play(call: AppCall, envelope: Envelope) -> Iterator[Event]:
+        running.asked.append(time.perf_counter())
         yield envelope.message("message", f"{SAMPLE['answer']}{call.query}")
         sources = [{"document_name": item["title"], "content": item["content"]} for item in SAMPLE["contexts"]]
         yield envelope.message_end(sources, USAGE)
 
     with ScriptedModelServer() as judge:
         script(judge)
-        dify = DifySide(ModelServer(judge.url))
+        storage = SlowStorage()
+        dify = DifySide(ModelServer(judge.url), storage)
         apps = Apps()
         apps.publish("app", PlayedApp("chat", play))
         dify.handlers["app"] = apps.answer
         with PluginProcess(ROOT, dify) as plugin:
-            yield Batch(plugin, judge)
+            running = Batch(plugin, judge, storage)
+            yield running
 
 
 def twenty_rows(batch: Batch) -> list[Row]:
@@ -129,6 +174,58 @@ def many_rows(batch: Batch, count: int) -> list[Row]:
     ]
 
 
+def slow_storage(batch: Batch, count: int = SLOW_ROWS) -> list[Row]:
+    """A storage of 20 ms a call: what it takes to begin a run, to go on with one that is nearly done, and to end it."""
+    batch.storage.seconds = STORAGE_SECONDS
+    changes = {"depth": "economy", "concurrency": 8}
+    first = _phases(batch, count, "before", **changes)
+    begun = _phases(batch, count, "now", compare_with="before", **changes)
+    # A call that ends after half of the rows, and the next one.
+    _phases(batch, count, "halves", time_limit=max(20, int(first.whole / 2)), **changes)
+    gone_on = _phases(batch, count, "halves", **changes)
+    batch.storage.seconds = 0.0
+    name = f"{count} rows, storage at {STORAGE_SECONDS * 1000:g} ms a call"
+    return [
+        Row(f"{name}: until the first question", begun.beginning, " s", 2),
+        Row("  its storage calls", begun.beginning_calls, most=60),
+        Row(f"{name}: going on, until the first question", gone_on.beginning, " s", 4),
+        Row("  its storage calls", gone_on.beginning_calls, most=count + 60),
+        Row(f"{name}: from the last question to the last line", begun.ending, " s", 8),
+        Row("  its storage calls", begun.ending_calls, most=80),
+        Row(f"{name}: the whole run", begun.whole, " s"),
+        Row("  its storage calls for each row", begun.calls / count, " calls", 6),
+    ]
+
+
+@dataclass(frozen=True)
+class _Phases:
+    """Seconds and storage calls of a run: until the first question, after the last one, of the whole."""
+
+    beginning: float
+    beginning_calls: int
+    ending: float
+    ending_calls: int
+    whole: float
+    calls: int
+
+
+def _phases(batch: Batch, count: int, name: str, **changes: Any) -> _Phases:
+    batch.asked.clear()
+    batch.storage.calls.clear()
+    started = time.perf_counter()
+    _, seconds = batch.run(count, name, **changes)
+    first, last = min(batch.asked), max(batch.asked)
+    calls = list(batch.storage.calls)
+    return _Phases(
+        first - started,
+        sum(call < first for call in calls),
+        started + seconds - last,
+        sum(call > last for call in calls),
+        seconds,
+        len(calls),
+    )
+
+
 def memory(batch: Batch, when: str) -> Row:
     return Row(f"memory, peak {when}", (batch.plugin.peak_memory_bytes() or 0) / 1e6, " MB", 256)
 
@@ -164,7 +261,7 @@ def scored(count: int, metrics: tuple[str, ...], seed: int) -> list[RowRecord]:
 def measure(count: int = MANY_ROWS) -> list[Row]:
     """All of it."""
     with batch() as running:
-        return [*twenty_rows(running), *many_rows(running, count), *statistics(count)]
+        return [*twenty_rows(running), *many_rows(running, count), *slow_storage(running), *statistics(count)]
 
 
 def main() -> None:
