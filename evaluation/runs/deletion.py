@@ -1,7 +1,6 @@
 """Old runs make room: before a call writes anything, and when a write finds the storage full."""
 
 import time
-from collections.abc import Collection
 from typing import Any
 
 from evaluation.errors import EvaluationError, Reason
@@ -28,11 +27,13 @@ class Deletion:
     oldest run, as a storage may be full.
 
     Attributes:
+        spared: the number of the run that is worked on: it makes no room for itself.
         freed: the numbers of the runs that were deleted because the storage was full.
     """
 
     def __init__(self, store: RunStore) -> None:
         self._store = store
+        self.spared = 0
         self.freed: list[int] = []
 
     def prune(self, before: int, seconds: float = DELETING_SECONDS) -> int:
@@ -53,12 +54,12 @@ class Deletion:
             self._store.write_numbers(gone, newest)
         return gone
 
-    def free(self, spared: Collection[int]) -> bool:
-        """Deletes the oldest finished run but the spared ones; False without one, or when it can't be deleted."""
+    def free(self) -> bool:
+        """Deletes the oldest finished run but the spared one; False without one, or when it can't be deleted."""
         try:
             oldest, newest = self._store.numbers()
             for number in range(oldest, newest + 1):
-                if number not in spared and self._is_finished(number):
+                if number != self.spared and self._is_finished(number):
                     freed = self.delete(number, time.monotonic() + DELETING_SECONDS)
                     self.freed += [number] if freed else []
                     return freed

@@ -78,6 +78,7 @@ class Opening:
                 return Opened(head, how)
             number = newest + (how == "new")
             oldest = self._make_room(number) or oldest
+            self._deletion.spared = number
             lock = RunLock(self._store.values, self._store.key(number, LOCK), self._total)
             try:
                 lock.take()

@@ -74,14 +74,12 @@ class _Call:
         self._values = values
         self._name = RunName.of(request.name, request.settings.app_id, request.app_name)
         self._deletion = Deletion(RunStore(values, self._name.base))
-        self._spared: set[int] = set()
-        self._store = RunStore(MakingRoom(values, lambda: self._deletion.free(self._spared)), self._name.base)
+        self._store = RunStore(MakingRoom(values, self._deletion.free), self._name.base)
         self._errors: list[EvaluationError] = []
 
     def run(self, ask: Ask, judge: Judge, embedder: Embedder | None) -> RunOutcome:
         other = find_other(self._values, self._name, self._request.compare_with)
         opened = Opening(self._store, self._request, self._deletion, _versions(self._request)).open()
-        self._spared.add(opened.head.number)
         try:
             records = self._records(opened)
             if opened.lock:
@@ -178,9 +176,10 @@ class _Call:
 
     def _tell_seen(self, opened: Opened, report: RunReport) -> None:
         """Notes that the report has gone out, unless somebody came in vain for it while this call was at work."""
-        number = opened.head.number
-        if report.finished and not (opened.lock and self._store.is_wanted(number)):
-            self._store.tell_seen(number, shown=True)
+        # Nothing is freed for a note that comes after all has been told.
+        store, number = RunStore(self._values, self._name.base), opened.head.number
+        if report.finished and not (opened.lock and store.is_wanted(number)):
+            store.tell_seen(number, shown=True)
 
 
 def _versions(request: RunRequest) -> dict[str, str]:

@@ -163,7 +163,7 @@ def test_a_run_that_is_worked_on_is_left_alone() -> None:
     lock.take()
 
     assert Deletion(runs).prune(2) == 1
-    assert Deletion(runs).free(()) is False
+    assert Deletion(runs).free() is False
     lock.release()
     assert Deletion(runs).prune(2) == 2
 
@@ -176,11 +176,12 @@ def test_the_oldest_finished_run_makes_room() -> None:
     for number in range(1, 5):
         runs = kept_run(values, number, finished=number != 1)
     deletion = Deletion(runs)
+    deletion.spared = 2
 
-    assert deletion.free({2}) is True
+    assert deletion.free() is True
     assert left(values) == [1, 2, 4]
-    assert deletion.free({2}) is True
-    assert deletion.free({2}) is False
+    assert deletion.free() is True
+    assert deletion.free() is False
     assert (left(values), deletion.freed) == ([1, 2], [3, 4])
 
 
@@ -194,7 +195,7 @@ def test_a_storage_that_fails_makes_no_room() -> None:
 
     values.before = fail
 
-    assert Deletion(runs).free(()) is False
+    assert Deletion(runs).free() is False
 
 
 def test_deleting_looks_at_eight_rows_at_a_time() -> None:

@@ -4,10 +4,11 @@ import pytest
 
 from devhost.dify_side import Storage
 from evaluation.errors import EvaluationError, Reason
-from evaluation.runs.run import RunOutcome
+from evaluation.runs.run import RunOutcome, run
 from evaluation.runs.store import run_base
+from tests.evaluation.fakes import failing, parts
 from tests.evaluation.runs.fakes import Killed, MemoryValues
-from tests.evaluation.runs.workspace import CALLS_PER_ROW, Place, table
+from tests.evaluation.runs.workspace import CALLS_PER_ROW, Place, judge, request, table
 
 BASE = run_base("朝の評価", "app-2")
 FULL = "save data failed: allocated size is greater than max storage size"
@@ -154,6 +155,35 @@ def test_room_is_made_as_often_as_it_takes_and_the_run_at_work_is_spared() -> No
     assert (outcome.error, outcome.report.finished) == (None, True)
     assert outcome.freed
     assert 4 in runs_kept(place)
+
+
+def test_the_run_whose_failed_rows_are_tried_again_makes_no_room_for_itself() -> None:
+    place = Place(asked_judge=judge(**{"recall.parts": failing(Reason.MODEL_ERROR)}))
+    place.run()
+    place.judge.replies["recall.parts"] = parts(1)
+    refusing(place, 0)
+
+    with pytest.raises(EvaluationError) as caught:
+        place.run(retry_failed=True)
+
+    assert caught.value.reason is Reason.STORAGE_FULL
+    assert runs_kept(place) == [1]
+    place.values = MemoryValues(place.values.storage)
+    assert place.run(retry_failed=True).statistics["context_recall"].scored == 3
+
+
+def test_nothing_is_freed_for_the_note_that_a_report_has_gone_out() -> None:
+    place = Place()
+    for _ in range(2):
+        place.run()
+    outcome = run(request(), place.values, place.bot, place.judge, None)
+    refusing(place, 0)
+
+    outcome.tell_seen()
+
+    assert runs_kept(place) == [1, 2, 3]
+    # Then it is shown once more.
+    assert place.run_anyhow().how == "unseen"
 
 
 def test_nothing_of_other_names_is_freed() -> None:
