@@ -7,7 +7,7 @@ from typing import Any
 
 from bridge.edge import Output, OutputFile
 from bridge.tables import table_details
-from evaluation.errors import EvaluationError, whereabouts
+from evaluation.errors import EvaluationError, Reason, whereabouts
 from evaluation.golden.questions import Questions
 from evaluation.judging.clock import Deadline
 from evaluation.report.escape import unescape
@@ -113,7 +113,7 @@ def app_variables(
     return {
         "scores": {name: entry["mean"] for name, entry in statistics.items()},
         "status": _status(report, error) if report else status_of(error),
-        "reason": error.reason.value if error else "",
+        "reason": _reason(report, error).value,
         "passed": report.passed if report else None,
         "finished": bool(report and report.finished),
         "done": report.done if report else 0,
@@ -130,6 +130,13 @@ def _status(report: RunReport, error: EvaluationError | None) -> Status:
         return "scored" if scored else "not_applicable"
     # Rows that are merely not run yet have not failed.
     return "partial" if scored or not (troubled or error) else "failed"
+
+
+def _reason(report: RunReport | None, error: EvaluationError | None) -> Reason:
+    """What stopped the call, else why most of the rows failed when none has a score."""
+    if error or report is None or report.cause is None:
+        return error.reason if error else Reason.NONE
+    return report.cause.reason if _status(report, None) == "failed" else Reason.NONE
 
 
 def _past_run(summary: RunSummary) -> dict[str, Any]:

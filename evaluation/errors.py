@@ -93,6 +93,19 @@ UNSEEN = frozenset({Reason.CONTEXTS_NOT_VISIBLE, Reason.CITATIONS_OFF})
 # The same call may succeed a moment later.
 TRANSIENT = frozenset({Reason.RATE_LIMITED, Reason.MODEL_UNAVAILABLE, Reason.DIFY_BUSY})
 
+# The same call may succeed later although nobody changes anything.
+PASSING = TRANSIENT | {
+    Reason.TIMEOUT,
+    Reason.JUDGE_UNPARSEABLE,
+    Reason.VERDICTS_MISSING,
+    Reason.INTERNAL_ERROR,
+    Reason.FILE_UNREACHABLE,
+    Reason.APP_UNAVAILABLE,
+    Reason.RUN_BUSY,
+    Reason.RUN_TAKEN_OVER,
+    Reason.STORAGE_FAILED,
+}
+
 
 class EvaluationError(Exception):
     """Something that a user may be told.

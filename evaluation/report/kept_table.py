@@ -81,7 +81,7 @@ def tables_text(heads: Iterable[TableHead], texts: Texts) -> str:
             table=escape(head.name, QUOTE_CHARACTERS),
             version=head.newest.number,
             counts=counts_text(head.newest, texts),
-            at=time_text(head.newest.at),
+            at=time_text(head.newest.at, texts),
         )
         for head in heads
     ]

@@ -106,8 +106,16 @@ def list_line(result: MetricResult, texts: Texts, threshold: float | None = None
     return texts.aside(line, texts.get("dropped_chunks", count=dropped)) if dropped else line
 
 
-def scored_head(name: str, shown: str, score: float | None, threshold: float | None, texts: Texts) -> str:
-    """What a list item about a score begins with: mark, name and score, and the threshold where the user set one."""
+def scored_head(
+    name: str, shown: str, score: float | None, threshold: float | None, texts: Texts, sides: str = ""
+) -> str:
+    """What a list item about a score begins with: mark, name and score, and the threshold where the user set one.
+
+    Args:
+        shown: the score as it is shown.
+        score: what is held against the threshold.
+        sides: before the names of the words for both sides of the threshold, where it is not the score shown.
+    """
     head = f"**{name} {shown}**"
     if score is None:
         return head
@@ -115,7 +123,7 @@ def scored_head(name: str, shown: str, score: float | None, threshold: float | N
     if threshold is None:
         return head
     side = "reached" if reaches(score, threshold) else "not_reached"
-    return texts.aside(head, texts.get(side, threshold=score_text(threshold)))
+    return texts.aside(head, texts.get(f"{sides}{side}", threshold=score_text(threshold)))
 
 
 def mark_of(score: float, threshold: float | None) -> str:

@@ -46,7 +46,7 @@ def _run(summary: RunSummary, report: RunReport, texts: Texts) -> View:
         about.append(texts.get("report.badge_unfinished", done=summary.done, total=summary.total))
     return {
         "number": f"#{head.number}",
-        "when": time_text(head.started_at),
+        "when": time_text(head.started_at, texts),
         "means": texts.get("separator").join(means) or texts.get("report.no_mean"),
         "about": texts.get("dot").join(about),
         "verdict": texts.get(f"report.badge_{'passed' if summary.passed else 'not_passed'}")

@@ -164,4 +164,6 @@ def failures_of(report: RunReport, texts: Texts) -> View | None:
             )
     if not found:
         return None
-    return {"rows": found[:MOST_FAILURES], "count": len(found), "left": max(0, len(found) - MOST_FAILURES)}
+    note = texts.get("report.failures_retry" if report.finished else "report.failures_note")
+    left = max(0, len(found) - MOST_FAILURES)
+    return {"rows": found[:MOST_FAILURES], "count": len(found), "left": left, "note": note}

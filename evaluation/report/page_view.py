@@ -1,7 +1,6 @@
 """What the page of a run shows, as plain values for its template."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from evaluation.languages import Language
 from evaluation.report.escape import one_line
@@ -23,12 +22,14 @@ from evaluation.report.run_words import (
     compared,
     counts,
     decisive,
+    next_step,
     not_compared,
     progress,
+    quoting,
     remarks,
     sign_word,
+    suggested_threshold,
     verdict,
-    with_questions,
 )
 from evaluation.runs.conclusions import MetricStatistics
 from evaluation.runs.summary import RunReport
@@ -45,12 +46,7 @@ LANGUAGE_TAGS: Mapping[Language, str] = {"ja": "ja", "en": "en", "zh": "zh-Hans"
 
 def page_of(report: RunReport, texts: Texts, limits: Limits) -> View:
     """All values of the template."""
-    report = replace(
-        with_questions(report, lambda question: one_line(question, QUESTION_CHARACTERS)),
-        name=one_line(report.name, NAME_CHARACTERS),
-        app_name=one_line(report.app_name, NAME_CHARACTERS),
-        compared_with=one_line(report.compared_with, NAME_CHARACTERS),
-    )
+    report = quoting(report, one_line, QUESTION_CHARACTERS)
     scored = [record for record in report.worst if any(record.score(name) is not None for name in record.metrics)]
     shown = scored[: limits.rows]
     anchors = {record.key for record in shown}
@@ -58,12 +54,13 @@ def page_of(report: RunReport, texts: Texts, limits: Limits) -> View:
         "lang": LANGUAGE_TAGS[texts.language],
         "name": report.name,
         "number": report.number,
-        # An id tells nobody anything at the top of the page.
-        "app": report.app_name if report.app_name != report.settings.app_id else "",
-        "started": time_text(report.started_at),
+        # An id would tell nobody anything at the top of the page.
+        "app": report.app_name if report.app_name != report.name else "",
+        "started": time_text(report.started_at, texts),
         "total": report.total,
         "before": report.compared_with,
         "verdict": _verdict(report, texts),
+        "next": next_step(report, texts),
         "findings": [_finding(report, found, anchors, texts) for found in report.findings[:MOST_FINDINGS]],
         "metrics": [_metric(name, stats, report, texts) for name, stats in report.statistics.items()],
         "comparison": _comparison(report, anchors, texts),
@@ -88,8 +85,7 @@ def _verdict(report: RunReport, texts: Texts) -> View:
     lines = [*said[:1], compared(report, texts), *said[1:]]
     if not report.finished:
         lines.append(progress(report, texts))
-    if not report.settings.thresholds:
-        lines.append(texts.get("report.no_thresholds"))
+    lines.append(suggested_threshold(report, texts))
     return {
         "tone": tone,
         "badges": badges,
@@ -101,19 +97,10 @@ def _verdict(report: RunReport, texts: Texts) -> View:
 
 def _shares(report: RunReport) -> list[View]:
     """The rows by how they ended, as parts of one bar."""
-    found = sum(bool(record.findings) for record in report.records)
-    troubled = sum(report.troubled(record) and not record.findings for record in report.records)
-    sound = len(report.sound)
-    numbers = {
-        "count_sound": ("good", sound),
-        "count_findings": ("bad", found),
-        "count_troubled": ("fair", troubled),
-        "count_not_applicable": ("open", report.done - sound - found - troubled),
-        "count_open": ("open", report.total - report.done),
-    }
+    tones = {"sound": "good", "findings": "bad", "troubled": "fair", "not_applicable": "open", "open": "open"}
     return [
-        {"name": name, "tone": tone, "count": count, "percent": _percent(count / report.total)}
-        for name, (tone, count) in numbers.items()
+        {"name": f"count_{name}", "tone": tones[name], "count": count, "percent": _percent(count / report.total)}
+        for name, count in vars(report.row_counts).items()
         if count
     ]
 

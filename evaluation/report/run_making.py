@@ -1,7 +1,7 @@
 """How a run was made and what it cost, in words."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from evaluation.judging.models import ModelIdentity
@@ -16,12 +16,14 @@ NAME_CHARACTERS = 80
 MODEL_CHARACTERS = 200
 
 
-def time_text(iso: str) -> str:
-    """The time to the minute."""
+def time_text(iso: str, texts: Texts) -> str:
+    """The time to the minute, on the clocks of the language's country."""
     try:
-        return datetime.fromisoformat(iso).strftime("%Y-%m-%d %H:%M UTC")
+        zone = timezone(timedelta(hours=float(texts.get("report.clock_hours"))))
+        time = datetime.fromisoformat(iso).astimezone(zone)
     except ValueError:
         return one_line(iso, NAME_CHARACTERS)
+    return texts.get("report.time", time=time.strftime("%Y-%m-%d %H:%M"))
 
 
 def making(report: RunReport, texts: Texts) -> Iterator[tuple[str, str]]:
@@ -65,8 +67,10 @@ def making(report: RunReport, texts: Texts) -> Iterator[tuple[str, str]]:
 
 def _what(report: RunReport, texts: Texts) -> Iterator[tuple[str, str]]:
     """Which app was asked, when, and the questions of which kept table."""
-    yield texts.get("report.app"), one_line(report.app_name, NAME_CHARACTERS)
-    yield texts.get("report.started_at"), time_text(report.started_at)
+    if report.app_name:
+        yield texts.get("report.app"), one_line(report.app_name, NAME_CHARACTERS)
+    yield texts.get("report.app_id"), report.settings.app_id
+    yield texts.get("report.started_at"), time_text(report.started_at, texts)
     if report.table_name:
         name = one_line(report.table_name, NAME_CHARACTERS)
         yield texts.get("report.table"), texts.get("kept.shown", table=name, version=report.table_version)

@@ -6,7 +6,7 @@ from typing import Any
 
 from evaluation.errors import Reason
 from evaluation.report.escape import one_line, unescape
-from evaluation.report.markdown import finding, kind_of, reason_sentence
+from evaluation.report.markdown import finding, kind_of
 from evaluation.result import MetricResult
 from evaluation.runs.records import RowRecord
 from evaluation.statistics.gate import FAIR, GOOD, reaches
@@ -74,15 +74,23 @@ def app_failure(record: RowRecord, texts: Texts) -> str:
     """Why the app gave no answer, as plain text; "" when it gave one."""
     if record.state != "failed":
         return ""
-    if record.app_reason == Reason.TIMEOUT:
-        seconds = record.app_message
-        return texts.get("report.app_too_slow", seconds=seconds) if seconds else texts.get("report.app_timeout")
     known = record.app_reason and record.app_reason in set(Reason)
     reason = Reason(record.app_reason) if known else Reason.APP_FAILED
+    return app_sentence(reason, one_line(record.app_message), texts)
+
+
+def app_sentence(reason: Reason, message: str, texts: Texts) -> str:
+    """Why an app gave no answer.
+
+    Args:
+        message: what it said of that, as it is to be shown; of a timeout, how many seconds it had.
+    """
+    if reason is Reason.TIMEOUT:
+        return texts.get("report.app_too_slow", seconds=message) if message else texts.get("report.app_timeout")
     try:
-        return unescape(reason_sentence(reason, {"text": record.app_message}, texts))
+        return texts.reason(reason, {"text": message})
     except KeyError:
-        return texts.get("report.app_said", message=one_line(record.app_message))
+        return texts.get("report.app_said", message=message)
 
 
 def metric_failures(record: RowRecord, metrics: Sequence[str], texts: Texts) -> list[tuple[str, str]]:

@@ -5,19 +5,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import floor
 
-from evaluation.errors import UNSEEN
+from evaluation.errors import PASSING, UNSEEN, Reason
 from evaluation.report.markdown import capitalized
 from evaluation.report.numbers import difference_text, money, score_against, score_text
+from evaluation.report.run_rows import app_sentence
+from evaluation.runs.causes import Cause
 from evaluation.runs.conclusions import Comparison, MetricStatistics
 from evaluation.runs.summary import RunReport
 from evaluation.statistics.comparison import Difference
-from evaluation.statistics.gate import Gate, GateReason
+from evaluation.statistics.gate import GOOD, Gate, GateReason
 from evaluation.texts import Texts
 
 # With fewer questions a mean may still become nearly any other.
 FEW_QUESTIONS = 10
 # Questions that a sentence names.
 MOST_NAMED = 3
+NAME_CHARACTERS = 80
+MESSAGE_CHARACTERS = 160
 # Why no sign is given -> the text, where it is not that there is no clear difference.
 _UNTOLD: Mapping[str, str] = {
     "no_pairs": "no_pairs",
@@ -32,12 +36,21 @@ def sentences_of(sentences: Sequence[str], texts: Texts) -> str:
     return texts.get("report.full_stop").join(sentence for sentence in sentences if sentence)
 
 
+def title_of(report: RunReport, texts: Texts) -> str:
+    """The app by the name that people know, and which run it is; the run alone where the app has none."""
+    run = f"{report.name} #{report.number}"
+    return texts.aside(report.app_name, run) if report.app_name not in {"", report.name} else run
+
+
 def verdict(report: RunReport, texts: Texts) -> str:
     """How good the app is, in one sentence: passed or not, or without thresholds how many rows show nothing wrong."""
     if not report.done:
         return texts.get("report.none_done")
     if not any(stats.scored for stats in report.statistics.values()):
-        return texts.get("report.no_scores")
+        if report.cause is None:
+            return texts.get("report.no_scores")
+        name = "none_scored" if report.cause.failed else "none_applicable"
+        return texts.get(f"report.{name}", of=report.done, cause=cause_words(report.cause, texts))
     if report.gate:
         return _of_gate(report.gate, texts)
     return extent(report, texts)
@@ -62,19 +75,41 @@ def _cause(reason: GateReason, gate: Gate, texts: Texts) -> str:
     return texts.get(f"report.cause_{reason.cause}", metric=metric, threshold=threshold, **shown)
 
 
+def cause_words(cause: Cause, texts: Texts) -> str:
+    """Why rows have no score, and how many. The values are as they are to be shown."""
+    if cause.of_app:
+        sentence = app_sentence(cause.reason, str(cause.values.get("text", "")), texts)
+    else:
+        try:
+            sentence = texts.reason(cause.reason, cause.values)
+        except (KeyError, ValueError):
+            # Kept by another version of the plugin, without what the sentence names.
+            sentence = cause.reason.value
+    return texts.aside(capitalized(sentence), texts.get("report.count", count=cause.rows))
+
+
 def extent(report: RunReport, texts: Texts) -> str:
-    """How many of the finished rows show nothing wrong."""
-    sound = len(report.sound)
-    name = "all_sound" if sound == report.done else "sound"
-    return texts.get(f"report.{name}", of=report.done, count=sound)
+    """In how many of the finished rows something is wrong, then how the others ended."""
+    counts = {name: count for name, count in vars(report.row_counts).items() if count and name != "open"}
+    if counts.keys() == {"sound"}:
+        return texts.get("report.all_sound", of=report.done)
+    for name in ("findings", "troubled", "sound"):
+        if name in counts:
+            sentence = texts.get(f"report.extent_{name}", of=report.done, count=counts.pop(name))
+            others = [
+                texts.get("report.counted", state=texts.get(f"report.count_{other}"), count=counts[other])
+                for other in counts
+            ]
+            return texts.aside(sentence, texts.get("separator").join(others)) if counts else sentence
+    return texts.get("report.no_scores")
 
 
 def remarks(report: RunReport, texts: Texts) -> list[str]:
     """What must be known beside the verdict: the weakest metric, rows that are not in the means."""
     lines = []
-    if report.gate and report.done:
-        lines.append(extent(report, texts))
     means = {name: stats.mean for name, stats in report.statistics.items() if stats.mean is not None}
+    if report.gate and means:
+        lines.append(extent(report, texts))
     if report.passed is not False and means:
         name = min(means, key=lambda metric: means[metric])
         lines.append(texts.get("report.lowest", metric=texts.get(f"metrics.{name}"), mean=score_text(means[name])))
@@ -84,8 +119,9 @@ def remarks(report: RunReport, texts: Texts) -> list[str]:
         lines.append(few)
     if report.gate and report.gate.inapplicable and report.passed is not None:
         lines.append(texts.get("report.inapplicable", metrics=_listed(report.gate.inapplicable, texts)))
-    if troubled := sum(report.troubled(record) for record in report.records):
-        lines.append(texts.get("report.troubled", count=troubled))
+    if means and report.cause and (troubled := sum(report.troubled(record) for record in report.records)):
+        cause = cause_words(report.cause, texts)
+        lines.append(texts.get("report.troubled", count=troubled, cause=cause))
     return [*lines, *_unseen(report, texts)]
 
 
@@ -134,28 +170,53 @@ def _listed(metrics: Sequence[str], texts: Texts) -> str:
 
 
 def progress(report: RunReport, texts: Texts) -> str:
-    """How far an unfinished run is, and how it goes on."""
-    return texts.get("report.unfinished", done=report.done, total=report.total)
+    """How far an unfinished run is, and how it goes on: as it is, or only once what is wrong has been put right."""
+    scored = any(stats.scored for stats in report.statistics.values())
+    passing = report.stopped is Reason.NONE or report.stopped in PASSING
+    helps = passing and (scored or report.cause is None or report.cause.reason in PASSING)
+    return texts.get("report.unfinished" if helps else "report.unfinished_fix", done=report.done, total=report.total)
 
 
-def with_questions(report: RunReport, shown: Callable[[str], str]) -> RunReport:
-    """The report with the questions that `compared` names as they are shown."""
-    if report.comparison is None:
-        return report
-    lost = [replace(row, question=shown(row.question)) for row in report.comparison.lost[:MOST_NAMED]]
-    changed = [replace(row, question=shown(row.question)) for row in report.comparison.changed_references[:MOST_NAMED]]
-    return replace(report, comparison=replace(report.comparison, lost=lost, changed_references=changed))
+def quoting(report: RunReport, show: Callable[[str, int], str], question_characters: int) -> RunReport:
+    """The report with all that its sentences quote of users, apps and models as it is to be shown.
+
+    Args:
+        show: makes such a text, shortened to a number of characters, part of a sentence.
+    """
+
+    def question(text: str) -> str:
+        return show(text, question_characters)
+
+    comparison, cause = report.comparison, report.cause
+    if comparison is not None:
+        lost = [replace(row, question=question(row.question)) for row in comparison.lost[:MOST_NAMED]]
+        changed = [replace(row, question=question(row.question)) for row in comparison.changed_references[:MOST_NAMED]]
+        comparison = replace(comparison, lost=lost, changed_references=changed)
+    if cause is not None:
+        said = {name: show(value, MESSAGE_CHARACTERS) for name, value in cause.values.items() if isinstance(value, str)}
+        # The name of a field is ours: it gives a label.
+        cause = replace(cause, values={**cause.values, **{n: v for n, v in said.items() if n != "field"}})
+    return replace(
+        report,
+        name=show(report.name, NAME_CHARACTERS),
+        app_name=show(report.app_name, NAME_CHARACTERS),
+        compared_with=show(report.compared_with, NAME_CHARACTERS),
+        comparison=comparison,
+        cause=cause,
+    )
 
 
 def compared(report: RunReport, texts: Texts) -> str:
-    """What became better or worse since the run compared with, and of what that can't be said; "" without one."""
+    """What became better or worse since the run compared with, and of what that can't be said; or why there is none."""
     if report.comparison is None:
-        return ""
+        return texts.get(f"report.{report.no_comparison}") if report.no_comparison else ""
     comparison, before = report.comparison, report.compared_with
     differences = comparison.differences
+    sentences = [texts.get("report.compared_other_app", before=before)] if report.other_app else []
     if all(difference.why == "no_pairs" for difference in differences.values()):
-        return texts.get("report.compared_unscored" if comparison.paired else "report.compared_nothing", before=before)
-    sentences = []
+        name = "compared_unscored" if comparison.paired else "compared_nothing"
+        return sentences_of([*sentences, texts.get(f"report.{name}", before=before)], texts)
+    told = len(sentences)
     for sign in ("better", "worse"):
         names = [
             f"{texts.get(f'metrics.{name}')} {difference_text(difference.mean)}"
@@ -171,7 +232,7 @@ def compared(report: RunReport, texts: Texts) -> str:
         sentences.append(texts.get("report.compared_lost", before=before, **values))
     elif any(difference.why == "unfinished" for difference in differences.values()):
         sentences.append(texts.get("report.compared_unfinished", before=before))
-    if not sentences:
+    if len(sentences) == told:
         sentences.append(texts.get("report.compared_same", before=before))
     if count := comparison.references_changed:
         questions = _questions([row.question for row in comparison.changed_references], count, texts)
@@ -203,11 +264,16 @@ def not_compared(comparison: Comparison, before: str, texts: Texts) -> list[str]
     return notes
 
 
-def first_step(report: RunReport, texts: Texts) -> str:
-    """The setting to change first, with its cause and in how many rows it was found; "" when nothing is wrong."""
-    if not report.findings:
-        return ""
-    name, settings, count = report.findings[0]
+def next_step(report: RunReport, texts: Texts) -> str:
+    """What to do first: the setting to change, with its cause and in how many rows it was found.
+
+    Where more rows could not be scored than have that cause, to put that right; "" when there is nothing to do.
+    """
+    name, settings, count = report.findings[0] if report.findings else ("", (), 0)
+    if report.cause and report.cause.failed and report.cause.rows > count:
+        return texts.get("report.fix_failures")
+    if not name:
+        return texts.get("report.nothing_to_change") if report.sound else ""
     return texts.get(
         "report.first_step",
         step=capitalized(texts.get(f"settings_to_try.{settings[0]}")),
@@ -225,6 +291,15 @@ def counts(statistics: MetricStatistics, texts: Texts) -> list[str]:
         texts.get("report.scored", count=statistics.scored),
         *(texts.get(f"report.{name}", count=count) for name, count in lacking if count),
     ]
+
+
+def suggested_threshold(report: RunReport, texts: Texts) -> str:
+    """Where to set a threshold, and to what: just below what is reached, so that a loss is told; "" with one."""
+    means = [stats.mean for stats in report.statistics.values() if stats.mean is not None]
+    if report.settings.thresholds or not means:
+        return ""
+    value = max(GOOD, floor(min(means) * 20 + 1e-9) / 20)
+    return texts.get("report.no_thresholds", value=score_text(value))
 
 
 def price(prices: Mapping[str, float], texts: Texts) -> str:

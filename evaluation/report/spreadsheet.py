@@ -21,10 +21,12 @@ from evaluation.report.run_words import (
     decisive,
     not_compared,
     progress,
+    quoting,
     remarks,
     sign_word,
+    suggested_threshold,
+    title_of,
     verdict,
-    with_questions,
 )
 from evaluation.runs.conclusions import MetricStatistics
 from evaluation.runs.records import RowRecord
@@ -125,10 +127,10 @@ class _Sheet:
 
 def _summary(book: Workbook, report: RunReport, texts: Texts) -> None:
     sheet = _Sheet(book, texts.get("report.sheet_summary"), (34, 16, 12, 12, 12, 12, 12, 12, 14, 14, 14, 24), texts)
-    sheet.write([f"{report.name} #{report.number}"])
-    sheet.write([verdict(report, texts)])
-    named = with_questions(report, lambda question: one_line(question, QUESTION_CHARACTERS))
-    lines = [compared(named, texts), *remarks(report, texts)]
+    quoted = quoting(report, one_line, QUESTION_CHARACTERS)
+    sheet.write([title_of(report, texts)])
+    sheet.write([verdict(quoted, texts)])
+    lines = [compared(quoted, texts), *remarks(quoted, texts), suggested_threshold(report, texts)]
     if not report.finished:
         lines.append(progress(report, texts))
     for line in filter(None, lines):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from evaluation.errors import EvaluationError
+from evaluation.errors import EvaluationError, Reason
 from evaluation.judging.models import Embedder, Judge
 from evaluation.judging.places import Caller, Places
 from evaluation.judging.prompts import prompt_versions
@@ -139,7 +139,7 @@ class _Call:
             title,
             head.number,
             head.started_at,
-            head.app_name or head.settings.app_id,
+            head.app_name,
             head.settings,
             records,
             before=past.rows,
@@ -151,6 +151,7 @@ class _Call:
             names=past.names,
             table_name=head.table_name,
             table_version=head.table_version,
+            stopped=self._errors[0].reason if self._errors else Reason.NONE,
         )
 
     def _keep(self, head: RunHead, records: Sequence[RowRecord], report: RunReport) -> None:

@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from evaluation.errors import Reason
 from evaluation.runs.again import spreads
+from evaluation.runs.causes import Cause, commonest_cause
 from evaluation.runs.conclusions import Comparison, MetricStatistics, compare, gate_of, metric_statistics
 from evaluation.runs.heads import RunHead, RunSummary
 from evaluation.runs.names import RunName
@@ -17,13 +19,32 @@ from evaluation.statistics.spread import Spread
 
 
 @dataclass(frozen=True)
+class RowCounts:
+    """The rows of a run by how they ended; together they are all.
+
+    Attributes:
+        sound: scored, and nothing wrong was found.
+        findings: something wrong was found.
+        troubled: nothing was, but something could not be scored.
+        not_applicable: there was nothing to score.
+        open: not finished yet.
+    """
+
+    sound: int
+    findings: int
+    troubled: int
+    not_applicable: int
+    open: int
+
+
+@dataclass(frozen=True)
 class RunReport:
     """A run as its report shows it.
 
     Attributes:
         name: the run's name; `number` counts the runs of that name from 1.
         started_at: ISO 8601, UTC.
-        app_name: of the app that was asked, its id where no name is known.
+        app_name: of the app that was asked, "" where no name is known.
         total: rows of the table times repetitions; records holds those that are finished, worst first for `worst`.
         statistics: by metric name, in the order of settings.metrics.
         categories: by the table's category, then by metric name; "" for rows without one, {} when no row has one.
@@ -38,6 +59,8 @@ class RunReport:
         past: the last runs of the name before this one, the newest first.
         names: under which there are runs, the latest first.
         table_name, table_version: of the kept table that was asked; "" and None for a pasted one.
+        cause: why most of the rows without a score have none, None when all have one.
+        stopped: why the call ended before its time, "" when it did not.
     """
 
     name: str
@@ -62,6 +85,8 @@ class RunReport:
     names: Sequence[RunName] = ()
     table_name: str = ""
     table_version: int | None = None
+    cause: Cause | None = None
+    stopped: Reason = Reason.NONE
 
     @property
     def passed(self) -> bool | None:
@@ -117,6 +142,14 @@ class RunReport:
         return record.state == "failed" or "failed" in statuses
 
     @property
+    def row_counts(self) -> RowCounts:
+        """How the rows ended."""
+        sound = len(self.sound)
+        found = sum(bool(record.findings) for record in self.records)
+        troubled = sum(self.troubled(record) and not record.findings for record in self.records)
+        return RowCounts(sound, found, troubled, self.done - sound - found - troubled, self.total - self.done)
+
+    @property
     def sound(self) -> list[RowRecord]:
         """The records that were scored and show nothing wrong."""
         return [
@@ -153,6 +186,7 @@ def build_report(  # noqa: PLR0913 - what a run is, then what it is compared wit
     names: Sequence[RunName] = (),
     table_name: str = "",
     table_version: int | None = None,
+    stopped: Reason = Reason.NONE,
 ) -> RunReport:
     """The report of a run's records, finished or not, against an earlier run's when there is one.
 
@@ -160,7 +194,7 @@ def build_report(  # noqa: PLR0913 - what a run is, then what it is compared wit
         records: all of the run, also those that are still open.
         before: the records of the run compared with, and settings_before its settings.
         prompts: versions of the judge's prompts by name.
-        no_comparison, past, names, table_name, table_version: as in RunReport.
+        no_comparison, past, names, table_name, table_version, stopped: as in RunReport.
     """
     finished = [record for record in records if record.state in {"done", "failed"}]
     statistics = {metric: metric_statistics(finished, metric) for metric in settings.metrics}
@@ -197,6 +231,8 @@ def build_report(  # noqa: PLR0913 - what a run is, then what it is compared wit
         names,
         table_name,
         table_version,
+        commonest_cause(finished, settings.metrics),
+        stopped,
     )
 
 

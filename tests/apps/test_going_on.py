@@ -224,7 +224,7 @@ def test_an_app_that_says_nothing_has_failed_at_the_row(
 ) -> None:
     publish(changed(chatflow(knowledge), "reply", answer="{{#llm.reasoning_content#}}"))
     output = evaluate(2)
-    assert progress(output) == ("failed", "", 2, 2)
+    assert progress(output) == ("failed", "app_empty_answer", 2, 2)
     assert output.variables["details"]["failed_rows"] == 2
     assert output.variables["scores"]["faithfulness"] is None
 

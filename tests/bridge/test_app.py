@@ -371,7 +371,7 @@ def test_scores_that_apply_to_no_row_neither_pass_nor_fail(place: Place) -> None
 def test_nothing_but_failures_is_a_failure(place: Place) -> None:
     place.chat.reply = lambda _: ""
 
-    assert statuses(evaluate(place)) == ("failed", "", True, 2)
+    assert statuses(evaluate(place)) == ("failed", "app_empty_answer", True, 2)
 
 
 def test_a_run_that_has_only_begun_is_partial_and_has_no_verdict(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

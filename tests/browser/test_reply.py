@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,12 @@ from evaluation.languages import LANGUAGES, Language
 from evaluation.metrics.documents import DocumentScores
 from evaluation.report.block import block
 from evaluation.report.markdown import list_line
+from evaluation.report.run_summary import run_text
 from evaluation.result import MetricResult
 from evaluation.scorecard import Scorecard
 from evaluation.texts import load_texts
 from tests.browser.browser import Browser
+from tests.evaluation.sample_runs import sample_run
 
 LONG = {
     "ja": "有給休暇は入社して6か月たつと10日付与され、使わなかった日数は翌年度まで繰り越せます。1時間単位でも取れます",
@@ -87,7 +90,17 @@ def of_the_scorecard(language: Language) -> str:
     return block(card, load_texts(language), USED)
 
 
-REPLIES = [of_four_tools, of_the_scorecard]
+def of_a_run(language: Language) -> str:
+    return run_text(sample_run(language), load_texts(language))
+
+
+def of_a_strict_run(language: Language) -> str:
+    """Against the lower ends of the intervals, with names that nothing divides."""
+    named = replace(sample_run(language, gate="sure"), name=WORD, app_name=WORD, compared_with=WORD)
+    return run_text(named, load_texts(language))
+
+
+REPLIES = [of_four_tools, of_the_scorecard, of_a_run, of_a_strict_run]
 
 
 @pytest.mark.parametrize("column", COLUMNS.values())

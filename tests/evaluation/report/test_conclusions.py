@@ -80,7 +80,8 @@ def test_no_form_says_passed_unless_the_run_has(
     for where, said in every_form(made, texts).items():
         assert not re.search(PASSED[language], said), where
     told = verdict(made, texts)
-    assert told.startswith((UNDECIDED[language], texts.get("report.no_scores")))
+    nothing_scored = texts.get("report.none_scored", of=made.done, cause="")
+    assert told.startswith((UNDECIDED[language], nothing_scored))
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -134,7 +135,7 @@ def test_all_forms_say_passed_when_it_has(language: Language) -> None:
             "合否はまだ分かりません。忠実性を採点できた質問がありません",
         ),
         # No thresholds: no verdict, and none is missed.
-        ([*rows(1.0, 1.0), *failing(3)], {"thresholds": {}}, "3件のうち2件には、目立った問題がありません"),
+        ([*rows(1.0, 1.0), *failing(3)], {"thresholds": {}}, "3件のうち1件を採点できませんでした（問題なし 2件）"),
     ],
 )
 def test_the_headline_names_the_cause(records: list[RowRecord], changes: dict[str, Any], said: str) -> None:
@@ -149,8 +150,12 @@ def test_a_metric_that_applies_to_no_row_is_named_beside_the_verdict() -> None:
 
 
 def test_the_surer_gate_marks_by_the_lower_end() -> None:
-    for gate, mark in (("mean", "✅"), ("sure", "❌")):
-        assert f"| 忠実性 | 1.00 [0.51–1.00] {mark} |" in run_text(report(rows(*[1.0] * 5), gate=gate), JA)
+    heads = {
+        "mean": "- ✅ **忠実性 1.00**（しきい値 0.80 以上）",
+        "sure": "- ❌ **忠実性 1.00**（信頼区間の下限がしきい値 0.80 未満）",
+    }
+    for gate, head in heads.items():
+        assert f"{head}\n  95% 信頼区間 0.51–1.00・採点 5件" in run_text(report(rows(*[1.0] * 5), gate=gate), JA)
 
 
 # --- few rows ---

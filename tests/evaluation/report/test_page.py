@@ -142,8 +142,8 @@ def test_the_last_runs_and_the_other_names_are_listed() -> None:
     names = [RunName("run"), RunName("基準"), RunName("", "app-7", "社内規程ボット"), RunName("", "app-8")]
     made = page_of([record(1, faithfulness=1.0)], past=past, names=names).section("past")
 
-    assert "#2 忠実性 0.50 2026-11-30 09:00 UTC・別のアプリ・途中 2/3" in made
-    assert "#1 忠実性 0.99 2026-11-30 09:00 UTC・別のアプリ 合格" in made
+    assert "#2 忠実性 0.50 2026-11-30 18:00（日本時間）・別のアプリ・途中 2/3" in made
+    assert "#1 忠実性 0.99 2026-11-30 18:00（日本時間）・別のアプリ 合格" in made
     assert made.endswith("今回の結果と比べます）： 基準、社内規程ボット、app-8")
 
 
@@ -214,7 +214,7 @@ def test_how_it_was_made_and_what_it_cost_is_told(page: Page) -> None:
         "モデルの呼び出し 判定 90回、埋め込み 18回",
         "判定のトークン 42,120",
         "判定の料金 $0.0083",
-        "開始 2026-11-30 09:15 UTC",
+        "開始 2026-11-30 18:15（日本時間）",
         "recall.parts",
     ):
         assert part in making
@@ -222,7 +222,7 @@ def test_how_it_was_made_and_what_it_cost_is_told(page: Page) -> None:
 
 def test_an_apps_id_stands_only_where_the_run_is_described() -> None:
     report = report_of([record(1, faithfulness=1.0)])
-    page = Page(render_html(replace(report, app_name=report.settings.app_id), JA))
+    page = Page(render_html(replace(report, app_name=""), JA))
     assert page.text.count(report.settings.app_id) == 1
     assert report.settings.app_id in page.section("making")
 
@@ -239,7 +239,10 @@ def test_twenty_rows_are_shown_and_the_rest_is_named() -> None:
     records = [record(row, f"質問{row}", faithfulness=row / 100) for row in range(1, 31)]
     made = page_of(records)
     assert len(made.all("details", class_="row")) == 20
-    assert "採点した30件のうち、点の低い20件です。残りは表計算ファイル（.xlsx）にあります" in made.section("rows")
+    assert (
+        "採点した30件のうち、スコアの平均が低い20件です（低い順）。残りは表計算ファイル（.xlsx）にあります"
+        in made.section("rows")
+    )
 
 
 def test_an_unfinished_run_says_how_far_it_is() -> None:

@@ -57,7 +57,7 @@ def sample() -> tuple[Worksheet, Worksheet]:
 
 def test_the_summary_holds_verdict_means_counts_thresholds_and_comparison(sample: tuple[Worksheet, Worksheet]) -> None:
     lines = [list(row) for row in sample[0].iter_rows(values_only=True)]
-    assert lines[0][0] == "社内FAQ ハイブリッド検索 #2"
+    assert lines[0][0] == "社内規程アシスタント（社内FAQ ハイブリッド検索 #2）"
     assert str(lines[1][0]).startswith("合格です。")
     start = next(number for number, line in enumerate(lines) if line[0] == "指標")
     names = [str(name) for name in lines[start]]

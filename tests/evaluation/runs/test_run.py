@@ -32,7 +32,7 @@ def test_a_run_reports_every_row_with_its_scores() -> None:
     assert scores(report) == {"faithfulness": 0.5, "context_recall": 1.0}
     assert report.passed is True
     assert report.comparison is None
-    assert (report.compared_with, report.app_name) == ("", "app-2")
+    assert (report.compared_with, report.app_name, report.no_comparison) == ("", "", "first_run")
     assert report.prompts == prompt_versions("ja")
     assert place.calls() == 3 * CALLS_PER_ROW
     assert report.usage["judge_calls"] == 3 * CALLS_PER_ROW
