@@ -32,7 +32,10 @@ def watched() -> Iterator[None]:
 
 
 class SharedStorage:
-    """The plugin's storage, whose calls take their turns with all others; one that finds Dify busy is made again."""
+    """The plugin's storage, whose calls take their turns with all others; one that finds Dify busy is made again.
+
+    All raise what the storage raises, and EvaluationError dify_busy when it stays so.
+    """
 
     def __init__(self, storage: Values) -> None:
         self._storage = storage
@@ -51,14 +54,17 @@ class SharedStorage:
 
 
 def _in_turn[R](call: Callable[[], R]) -> R:
-    for wait in WAITS_SECONDS:
+    waits = iter(WAITS_SECONDS)
+    while True:
         try:
             return _once(call)
         except Exception as error:
             if not is_busy(str(error)):
                 raise
+            wait = next(waits, None)
+            if wait is None:
+                raise EvaluationError(Reason.DIFY_BUSY) from error
         PLACES.clock.sleep(wait * random.uniform(0.7, 1.3))
-    return _once(call)
 
 
 def _once[R](call: Callable[[], R]) -> R:

@@ -61,9 +61,15 @@ def app_key(app_id: str) -> str:
 
 
 def load(storage: Storage, key: str) -> dict[str, Any]:
-    """What is saved under the key; {} when nothing is, or it can't be read."""
+    """What is saved under the key; {} when nothing is, or it can't be read.
+
+    Raises:
+        EvaluationError: dify_busy.
+    """
     try:
         value = json.loads(storage.get(key))
+    except EvaluationError:
+        raise
     except Exception:  # noqa: BLE001 - Dify tells a missing key by a bare exception
         return {}
     return value if isinstance(value, dict) else {}
@@ -87,6 +93,8 @@ def save(storage: Storage, app_id: str | None, selection: Selection, *, workspac
         if load(storage, key) != value:
             try:
                 storage.set(key, json.dumps(value, ensure_ascii=False, sort_keys=True).encode())
+            except EvaluationError:
+                raise
             except Exception as error:
                 raise EvaluationError(Reason.STORAGE_FAILED) from error
             written = True

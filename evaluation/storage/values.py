@@ -28,10 +28,12 @@ def read(values: Values, key: str) -> bytes | None:
     """The value, None when there is none. A failing storage must not look like an empty one.
 
     Raises:
-        EvaluationError: storage_failed.
+        EvaluationError: storage_failed, or what the store itself says.
     """
     try:
         return values.get(key)
+    except EvaluationError:
+        raise
     except Exception:  # noqa: BLE001 - Dify tells a missing key by a bare exception
         try:
             # Another call may have written it meanwhile.
@@ -57,10 +59,13 @@ def write(values: Values, key: str, value: bytes) -> None:
     """Keeps a value.
 
     Raises:
-        EvaluationError: storage_full or storage_failed. The value may be there all the same.
+        EvaluationError: storage_full or storage_failed, or what the store itself says. The value may be there all the
+            same.
     """
     try:
         values.set(key, value)
+    except EvaluationError:
+        raise
     except Exception as error:
         raise EvaluationError(Reason.STORAGE_FULL if is_full(error) else Reason.STORAGE_FAILED) from error
 

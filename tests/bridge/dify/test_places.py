@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from bridge.dify import places
+from bridge.dify import places, selection
 from bridge.dify.places import WAITS_SECONDS, SharedStorage, watched
 from evaluation.errors import EvaluationError, JudgeError, Reason
 from evaluation.judging.places import MOST_CALLS, Places
+from evaluation.storage import values
 from tests.evaluation.fakes import FakeClock
 from tests.evaluation.runs.fakes import MemoryValues
 
@@ -58,10 +59,28 @@ def test_the_storage_is_tried_again_while_dify_is_busy(operation: str, clock: Fa
     assert places.PLACES.limit == 3
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda storage: values.read(storage, "a"),
+        lambda storage: values.write(storage, "a", b"1"),
+        lambda storage: selection.load(storage, "a"),
+        lambda storage: selection.save(storage, "app-1", selection.Selection({"model": "m"}), workspace=False),
+    ],
+)
+def test_a_storage_that_stays_busy_is_neither_empty_nor_broken(call: Callable[[SharedStorage], object]) -> None:
+    inner = Failing(BUSY, 100)
+    with pytest.raises(EvaluationError) as caught:
+        call(SharedStorage(inner))
+    assert caught.value.reason is Reason.DIFY_BUSY
+    assert inner.calls == len(WAITS_SECONDS) + 1
+
+
 def test_a_storage_that_stays_busy_fails_as_it_says() -> None:
     inner = Failing(BUSY, 100)
-    with pytest.raises(Exception, match="Internal Server Error"):
+    with pytest.raises(EvaluationError) as caught:
         SharedStorage(inner).get("a")
+    assert caught.value.reason is Reason.DIFY_BUSY
     assert inner.calls == len(WAITS_SECONDS) + 1
 
 
