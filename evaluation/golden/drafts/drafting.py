@@ -100,18 +100,18 @@ class Sessions:
     """The judge's sessions, one for each language of the passages, with one account of what they use.
 
     Args:
-        open_session: makes one; all of them end at the same time.
+        make: makes one; all of them end at the same time.
     """
 
-    def __init__(self, open_session: Callable[[Language], JudgeSession]) -> None:
-        self._open = open_session
+    def __init__(self, make: Callable[[Language], JudgeSession]) -> None:
+        self._make = make
         self._sessions: dict[Language, JudgeSession] = {}
         self.usage = Usage()
 
     def of(self, language: Language) -> JudgeSession:
         """The session for prompts in the language."""
         if language not in self._sessions:
-            self._sessions[language] = self._open(language)
+            self._sessions[language] = self._make(language)
             self._sessions[language].usage = self.usage
         return self._sessions[language]
 
@@ -170,6 +170,7 @@ class Drafter:
                 return EvaluationError(Reason.CALL_LIMIT)
             tasks = tasks[:affordable]
             session = self._sessions.of(tasks[0].passages[0].language)
+            time = session.seconds_left()
             outcomes = session.gather([partial(self._attempt, task) for task in tasks])
             for task, outcome in zip(tasks, outcomes, strict=True):
                 if isinstance(outcome, EvaluationError) and outcome.reason not in _UNREADABLE:
@@ -187,6 +188,9 @@ class Drafter:
             progress.calls = before + self._sessions.usage.judge_calls
             progress.finished = progress.made.kept >= progress.count
             self._save(progress)
+            if not progress.finished and time - session.seconds_left() > session.seconds_left():
+                # Another round like this one would not come to its end, and what it asks be paid for in vain.
+                error = error or EvaluationError(Reason.TIMEOUT)
         return error
 
     def _record(self, progress: Progress, task: Task, outcome: "Draft | _FlawedDraftError | EvaluationError") -> None:

@@ -14,7 +14,7 @@ from evaluation.golden.drafts.plan import USUAL_MIX
 from evaluation.golden.kept_rows import KINDS, KeptRow
 from evaluation.golden.table import Row
 from evaluation.sample import Chunk
-from tests.evaluation.fakes import ScriptedJudge, failing
+from tests.evaluation.fakes import FakeClock, ScriptedJudge, failing
 from tests.evaluation.golden.drafts.fakes import TOPICS, judge, passages, sessions, text_of, write
 
 type Drafted = tuple[Progress, EvaluationError | None]
@@ -330,6 +330,21 @@ def test_time_that_is_over_ends_it_with_what_is_there() -> None:
 
     assert error is not None
     assert (error.reason, progress.rows, progress.made.attempts.total()) == (Reason.TIMEOUT, [], 0)
+
+
+def test_a_round_that_would_not_come_to_its_end_is_not_begun() -> None:
+    clock = FakeClock()
+
+    def slow(data: dict[str, Any]) -> dict[str, Any]:
+        clock.time += 10
+        return write("fact")(data)
+
+    scripted = judge(draft__fact=slow)
+    progress, error = draft(scripted, 4, session={"budget": 25.0, "clock": clock})
+
+    assert error is not None
+    # After two drafts five seconds are left.
+    assert (error.reason, len(progress.rows), len(scripted.calls)) == (Reason.TIMEOUT, 2, 6)
 
 
 def test_the_next_call_goes_on_where_it_stopped() -> None:
