@@ -283,7 +283,8 @@ class Drafter:
 
 
 def _shown(passage: Passage) -> dict[str, str]:
-    return {**({"document": passage.document} if passage.document else {}), "text": passage.text}
+    # Not the document's name: judges then ask where it is.
+    return {**({"about": passage.about} if passage.about else {}), "text": passage.text}
 
 
 def _quotes(quotes: Sequence[str], passages: Sequence[Passage]) -> tuple[str, ...]:

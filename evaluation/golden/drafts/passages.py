@@ -17,6 +17,7 @@ PASSAGE_CHARACTERS = 1500
 # Below this there is nothing to ask but what the title says: a heading, a page number. A Japanese or Chinese character
 # says as much as two and a half letters.
 LEAST_LETTERS = 75
+TITLE_CHARACTERS = 80
 _CJK = r"[\u3041-\u30ff\u3400-\u9fff]"
 _CJK_LETTERS = 2.5
 
@@ -29,12 +30,14 @@ class Passage:
         document: the document's name, "" when it is not known.
         language: in which its questions are asked for: that of its document.
         script: the script of most of its letters, which tells apart what `language` does not: "LATIN", "HANGUL".
+        about: the document's title, for passages that do not say themselves what they are about; else "".
     """
 
     text: str
     document: str
     language: Language
     script: str
+    about: str = ""
 
     @property
     def key(self) -> str:
@@ -54,9 +57,19 @@ def read_passages(chunks: Iterable[Chunk]) -> tuple[list[Passage], int]:
     passages = []
     for text, document in kept:
         # A single passage may hold no kana; its document tells.
-        texts = [" ".join(whole[document])] if document else [text]
-        passages.append(Passage(text, document, choose_language(None, *texts), script_of(text)))
+        texts = whole[document] if document else [text]
+        title = title_of(texts[0], document)
+        about = "" if title in text else title
+        passages.append(Passage(text, document, choose_language(None, " ".join(texts)), script_of(text), about))
     return passages, len(parts) - len(kept)
+
+
+def title_of(text: str, document: str) -> str:
+    """What a document calls itself in its first line; without such a line its name as a person would say it."""
+    first = text.strip().split("\n", 1)[0].strip("#*= \t")
+    if 0 < len(first) <= TITLE_CHARACTERS and not re.search(r"[。．.！？!?]$", first):
+        return first
+    return re.sub(r"\.[A-Za-z0-9]{1,5}$", "", document.rsplit("/", 1)[-1])
 
 
 def _letters(text: str) -> float:

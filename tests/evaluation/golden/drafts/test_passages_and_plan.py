@@ -41,6 +41,23 @@ def test_a_long_text_is_taken_apart_at_sentences_and_nothing_is_lost() -> None:
     assert all(len(one.text) <= PASSAGE_CHARACTERS and one.text.endswith("。") for one in passages)
 
 
+@pytest.mark.parametrize(
+    ("first", "document", "about"),
+    [
+        ("# 出張旅費の規程", "travel.md", "出張旅費の規程"),
+        (f"# 出張旅費の規程\n\n{SENTENCE}", "travel.md", "出張旅費の規程"),
+        (SENTENCE, "人事/出張旅費規程 v1.2.pdf", "出張旅費規程 v1.2"),
+        (SENTENCE, "", ""),
+    ],
+)
+def test_a_passage_is_told_what_its_document_is_about(first: str, document: str, about: str) -> None:
+    passages, _ = read_passages([Chunk(first, document), Chunk(f"ただし、{SENTENCE}", document)])
+
+    assert passages[-1].about == about
+    # Those that say it themselves need not be told.
+    assert all(one.about not in one.text for one in passages if one.about)
+
+
 def test_the_same_chunk_twice_is_one_passage() -> None:
     passages, _ = read_passages([Chunk(SENTENCE, "a.md"), Chunk(SENTENCE, "a.md"), Chunk(SENTENCE, "b.md")])
 
