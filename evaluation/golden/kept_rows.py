@@ -5,7 +5,7 @@ On plain values; where they are kept is evaluation/golden/kept.py.
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Literal
 
@@ -71,7 +71,9 @@ class KeptRow:
 
     def as_dict(self) -> dict[str, Any]:
         """As it is kept: JSON types only."""
-        return asdict(self)
+        # Not asdict, which copies every text: a table has thousands of rows.
+        row = {**vars(self.row), "others": dict(self.row.others)}
+        return {**vars(self), "row": row, "sources": [dict(vars(source)) for source in self.sources]}
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> "KeptRow":
@@ -91,7 +93,8 @@ class KeptRow:
 
 
 def _known(kind: type[Any], value: Mapping[str, Any]) -> dict[str, Any]:
-    names = {entry.name for entry in fields(kind)}
+    # As dataclasses.fields, which makes a list of them for each row.
+    names = kind.__dataclass_fields__
     return {name: item for name, item in value.items() if name in names}
 
 
