@@ -191,7 +191,7 @@ class RunSettings:
             KeyError, TypeError, AttributeError: it is none.
         """
         known = {entry.name for entry in fields(cls)}
-        models = {name: ModelIdentity(**value[name]) for name in ("judge", "embedding_model")}
+        models = {name: _model(value[name]) for name in ("judge", "embedding_model")}
         others = {name: item for name, item in value.items() if name in known}
         return cls(**{**others, **models, "metrics": tuple(value["metrics"])})
 
@@ -204,6 +204,10 @@ class RunSettings:
         options = [name for name in both if self.options.get(name) != other.options.get(name)]
         names = [name for name in JUDGING if getattr(self, name) != getattr(other, name)]
         return [*names, *options, *(["inputs"] if self.inputs != other.inputs else [])]
+
+
+def _model(value: Mapping[str, Any]) -> ModelIdentity:
+    return ModelIdentity(value["provider"], value["name"], value["parameters"])
 
 
 # Settings that change the scores themselves, beside the metrics' options.
