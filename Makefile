@@ -37,7 +37,7 @@ lint: $(READY) ## repairs what ruff can repair, and formats
 	@$(RUN) -m ruff check --fix .
 	@$(RUN) -m ruff format .
 
-package: $(READY) ## dist/rag_evaluator-<version>.difypkg, ready to install in Dify
+package: $(READY) ## dist/rag_evaluator-<version>.difypkg, ready to install in Dify, and the templates
 	@$(RUN) -m devhost.package
 
 bench: $(READY) ## speed, calls, prompt size and memory; how often intervals and signs are right

@@ -210,6 +210,7 @@ class Chatflow:
         conversation_id: str | None = None,
         *,
         inputs: Mapping[str, Any] | None = None,
+        user_id: str | None = None,
         on_text: Callable[[str], None] | None = None,
         on_node: Callable[[NodeProgress], None] | None = None,
     ) -> ChatReply:
@@ -219,6 +220,7 @@ class Chatflow:
             query: the user's message; "" for a workflow.
             conversation_id: a new conversation when not given.
             inputs: of the Start node, by variable name.
+            user_id: a new user when not given.
             on_text: called with every chunk as it is streamed.
             on_node: called when a node starts and ends.
 
@@ -228,7 +230,8 @@ class Chatflow:
         Raises:
             ValueError: an LLM node has no model, or an input is missing or does not fit.
         """
-        call = FlowCall(query, inputs or {}, **({"conversation_id": conversation_id} if conversation_id else {}))
+        given = {"conversation_id": conversation_id, "user_id": user_id}
+        call = FlowCall(query, inputs or {}, **{name: value for name, value in given.items() if value})
         watch = _Watch(on_text, on_node)
         run = self.start(call)
         for event in run.events():

@@ -1,4 +1,7 @@
-"""Packs the plugin as Dify installs it: `python -m devhost.package [FOLDER]` writes FOLDER/<name>-<version>.difypkg."""
+"""Packs the plugin as Dify installs it: `python -m devhost.package [FOLDER]` writes FOLDER/<name>-<version>.difypkg.
+
+It also writes the templates, which name the published plugin.
+"""
 
 import argparse
 import posixpath
@@ -11,6 +14,8 @@ from typing import Any
 
 import pathspec
 import yaml
+
+from devhost import templates
 
 ROOT = Path(__file__).parent.parent
 MAX_BYTES = 50 * 1024 * 1024
@@ -128,7 +133,8 @@ def main() -> int:
     parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "dist")
     try:
         package = build(parser.parse_args().folder)
-    except PackageError as error:
+        templates.write()
+    except (PackageError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
     print(f"{package}  {package.stat().st_size / 1024:.0f} kB")

@@ -4,23 +4,30 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from devhost.template_nodes import MAIN_ROW, Node, Place, column, edge, mixed, node, note, tool_node
+from devhost.template_nodes import (
+    MAIN_ROW,
+    NOTE_WIDTH,
+    Node,
+    Place,
+    column,
+    edge,
+    judge_settings_node,
+    mixed,
+    node,
+    note,
+    tool_node,
+)
 
 FILE_ENDINGS = (".csv", ".tsv", ".xlsx", ".json", ".jsonl")
 MOST_FILES = 5
 TABLE_CHARACTERS = 200_000
 NAME_CHARACTERS = 60
 CHAIN = ("start", "judge_settings", "batch", "output")
-NOTE_HEIGHT = 300
+NOTE_HEIGHT = 450
 
 
-def batch_nodes(texts: Mapping[str, Any], settings: Mapping[str, Mapping[str, Any]]) -> list[Node]:
-    """The executable nodes in the order in which they run, and the note on the canvas.
-
-    Args:
-        texts: of the template in one language.
-        settings: by tool, what its node is set to.
-    """
+def batch_nodes(texts: Mapping[str, Any]) -> list[Node]:
+    """The executable nodes in the order in which they run, and the note on the canvas."""
     titles = texts["titles"]
     inputs = {
         "golden": mixed("{{#start.table#}}"),
@@ -35,13 +42,13 @@ def batch_nodes(texts: Mapping[str, Any], settings: Mapping[str, Mapping[str, An
     corners = {node_id: (column(index), MAIN_ROW) for index, node_id in enumerate(CHAIN)}
     return [
         node("start", Place(*corners["start"], 54 + 26 * 3), titles, start),
-        tool_node("judge_settings", "judge_settings", corners["judge_settings"], texts, {}, settings["judge_settings"]),
-        tool_node("batch", "evaluate_app", corners["batch"], texts, inputs, settings["evaluate_app"]),
+        judge_settings_node(corners["judge_settings"], texts),
+        tool_node("batch", "evaluate_app", corners["batch"], texts, inputs),
         node("output", Place(*corners["output"], 62 + 26 * 2), titles, {"type": "end", "outputs": given}),
         note(
             "note_after_import",
             Place(column(0), MAIN_ROW - 40 - NOTE_HEIGHT, NOTE_HEIGHT),
-            640,
+            NOTE_WIDTH,
             "blue",
             texts["after_import"],
         ),

@@ -12,9 +12,12 @@ NODE_WIDTH = 244
 FIRST_COLUMN = 80
 COLUMN_STEP = 300
 MAIN_ROW = 282
+NOTE_WIDTH = 640
 
 QUESTION = "{{#sys.query#}}"
 CONTEXTS = ["knowledge", "result"]
+# The environment variable that decides who sees the scores.
+VIEWERS = "show_scores_to"
 
 type Node = dict[str, Any]
 
@@ -95,6 +98,39 @@ def answer_data(text: str) -> dict[str, Any]:
     return {"answer": text, "type": "answer", "variables": []}
 
 
+def viewers_data(everyone: str) -> dict[str, Any]:
+    """An IF/ELSE node that lets those through who may see the scores.
+
+    They are named by an environment variable's text: it holds the word for everyone, the id of the workflow that runs
+    (a preview runs the draft, which has an id of its own and keeps it when the app is published), or the user's id.
+    """
+    accepted = {"everyone": everyone, "preview": "{{#sys.workflow_id#}}", "user": "{{#sys.user_id#}}"}
+    conditions = [
+        {
+            "comparison_operator": "contains",
+            "id": name,
+            "value": value,
+            "varType": "string",
+            "variable_selector": ["env", VIEWERS],
+        }
+        for name, value in accepted.items()
+    ]
+    case = {"case_id": "true", "conditions": conditions, "id": "true", "logical_operator": "or"}
+    return {"cases": [case], "type": "if-else"}
+
+
+def viewers_variable(everyone: str, description: str) -> dict[str, Any]:
+    """The environment variable that `viewers_data` asks, as Studio exports it."""
+    return {
+        "description": description,
+        "id": VIEWERS,
+        "name": VIEWERS,
+        "selector": ["env", VIEWERS],
+        "value": everyone,
+        "value_type": "string",
+    }
+
+
 def mixed(text: str) -> dict[str, Any]:
     """A tool's text field that may hold variables."""
     return {"type": "mixed", "value": text}
@@ -106,7 +142,7 @@ def tool_node(
     corner: tuple[int, int],
     texts: Mapping[str, Any],
     inputs: Mapping[str, Any],
-    settings: Mapping[str, Any],
+    settings: Mapping[str, Any] | None = None,
 ) -> Node:
     """A node of one of this plugin's tools; `inputs` are {type, value} pairs, `settings` plain values."""
     data = {
@@ -115,7 +151,7 @@ def tool_node(
         "provider_id": PROVIDER,
         "provider_name": PROVIDER,
         "provider_type": "builtin",
-        "tool_configurations": {name: {"type": "constant", "value": value} for name, value in settings.items()},
+        "tool_configurations": {name: {"type": "constant", "value": value} for name, value in (settings or {}).items()},
         "tool_description": texts["descriptions"][node_id],
         "tool_label": texts["titles"][node_id],
         "tool_name": tool,
@@ -124,7 +160,12 @@ def tool_node(
         "type": "tool",
     }
     # Studio lists a tool's settings in its node, one a line.
-    return node(node_id, Place(*corner, 64 + 26 * len(settings)), texts["titles"], data)
+    return node(node_id, Place(*corner, 64 + 26 * len(settings or {})), texts["titles"], data)
+
+
+def judge_settings_node(corner: tuple[int, int], texts: Mapping[str, Any]) -> Node:
+    """The node that chooses the judge once. It reads no text from which "auto" could tell the language."""
+    return tool_node("judge_settings", "judge_settings", corner, texts, {}, {"language": texts["language"]})
 
 
 NODE_TYPES = {
@@ -132,13 +173,15 @@ NODE_TYPES = {
     "knowledge": "knowledge-retrieval",
     "llm": "llm",
     "reply": "answer",
+    "viewers": "if-else",
     "scores": "answer",
     "output": "end",
 }
 
 
 def edge(source: str, target: str) -> dict[str, Any]:
-    """One connection as Studio exports it."""
+    """One connection as Studio exports it; of an IF/ELSE node that of its first case."""
+    handle = "true" if NODE_TYPES.get(source) == "if-else" else "source"
     return {
         "data": {
             "isInIteration": False,
@@ -146,9 +189,9 @@ def edge(source: str, target: str) -> dict[str, Any]:
             "sourceType": NODE_TYPES.get(source, "tool"),
             "targetType": NODE_TYPES.get(target, "tool"),
         },
-        "id": f"{source}-source-{target}-target",
+        "id": f"{source}-{handle}-{target}-target",
         "source": source,
-        "sourceHandle": "source",
+        "sourceHandle": handle,
         "target": target,
         "targetHandle": "target",
         "type": "custom",
@@ -182,11 +225,13 @@ def lexical(title: str, lines: Sequence[str]) -> dict[str, Any]:
     return {"root": {**LEXICAL_BLOCK, "children": paragraphs, "type": "root"}}
 
 
+# The largest size that Studio offers for notes; the smallest, its default, can't be read at a template's zoom.
+NOTE_STYLE = "font-size: 16px;"
 LEXICAL_BLOCK = {"direction": "ltr", "format": "", "indent": 0, "version": 1}
 
 
 def paragraph(text: str, text_format: int) -> dict[str, Any]:
     """One paragraph of one text run; `text_format` is Lexical's bit field (1 is bold)."""
-    run = {"detail": 0, "format": text_format, "mode": "normal", "style": "", "text": text}
+    run = {"detail": 0, "format": text_format, "mode": "normal", "style": NOTE_STYLE, "text": text}
     run |= {"type": "text", "version": 1}
     return {**LEXICAL_BLOCK, "children": [run], "textFormat": text_format, "textStyle": "", "type": "paragraph"}

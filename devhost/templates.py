@@ -3,14 +3,15 @@
     python -m devhost.templates            write the files
     python -m devhost.templates --check    exit with 1 and name the files that are out of date
 
-A template is the document that Dify's Studio exports: DSL 0.3.1, which every Dify from 1.7 on imports. It names no
-knowledge, no model, no app and no secret. In a chatflow three things are left to choose: the knowledge, the LLM node's
-model and the judge model in the judge_settings node; the chatflows differ in what scores the answer: a node for each
-metric, or one node for all. In the workflow for whole question tables (template_batch.py) two are: the judge model and
-the app.
+A template is the document that Dify's Studio exports. It names no knowledge, no model, no app and no secret, and leaves
+out every setting that stands at its default, so that the cards on the canvas are short. In a chatflow three things are
+left to choose: the knowledge, the LLM node's model and the judge model in the judge_settings node; the chatflows differ
+in what scores the answer: a node for each metric, or one node for all. In the workflow for whole question tables
+(template_batch.py) two are: the judge model and the app.
 """
 
 import argparse
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,31 +22,41 @@ from typing import Any
 
 import yaml
 
-from devhost.flow_nodes import declared_tools
+from devhost.flow_nodes import declared_tools, read_yaml
 from devhost.template_batch import batch_edges, batch_nodes
 from devhost.template_nodes import (
     CONTEXTS,
     MAIN_ROW,
+    NOTE_WIDTH,
+    PROVIDER,
     QUESTION,
     Node,
     Place,
     answer_data,
     column,
     edge,
+    judge_settings_node,
     knowledge_data,
     llm_data,
     mixed,
     node,
     note,
     tool_node,
+    viewers_data,
+    viewers_variable,
 )
 
 ROOT = Path(__file__).parents[1]
 TEXTS = ROOT / "devhost" / "template_texts"
 WORKFLOWS = ROOT / "workflows"
+PUBLISHED = WORKFLOWS / "published.yaml"
 LANGUAGES = ("ja", "en")
-DSL_VERSION = "0.3.1"
-EVALUATOR_ROW_STEP = 220
+# What the oldest Dify writes that the plugin runs on, 1.12. A newer Dify imports it at once, with a notice that can be
+# ignored (1.13 to 1.15 write 0.6.0, 1.16 writes 0.7.0); a version newer than its own makes Dify ask for confirmation.
+DSL_VERSION = "0.5.0"
+EVALUATOR_ROW_STEP = 140
+# Studio's own.
+ZOOM = 0.8
 
 
 @dataclass(frozen=True)
@@ -54,7 +65,7 @@ class Template:
 
     Attributes:
         evaluators: the tool of each node that scores the answer, by the node's id.
-        note_height: of the note on what to do after importing, in canvas pixels.
+        note_height: of the note on what to do after importing, in canvas pixels; its text fills it (tests/browser).
     """
 
     evaluators: Mapping[str, str]
@@ -71,16 +82,10 @@ def inputs_of(tool: str) -> list[str]:
     return [item["name"] for item in declared_tools(ROOT)[tool]["parameters"] if item["form"] == "llm"]
 
 
-def defaults_of(tool: str) -> dict[str, Any]:
-    """A tool's settings at their defaults, as Studio writes them when the node is added."""
-    parameters = declared_tools(ROOT)[tool]["parameters"]
-    return {item["name"]: item["default"] for item in parameters if item["form"] == "form" and "default" in item}
-
-
 METRICS = ("answer_relevancy", "faithfulness", "context_recall", "context_precision")
 TEMPLATES: Mapping[str, Template] = {
-    "scored": Template({metric: metric for metric in METRICS}, 260),
-    "scorecard": Template({"evaluate": "evaluate_answer"}, 300),
+    "scored": Template({metric: metric for metric in METRICS}, 290),
+    "scorecard": Template({"evaluate": "evaluate_answer"}, 360),
 }
 
 BATCH = "batch"
@@ -127,19 +132,24 @@ def render(template: str, language: str) -> str:
 def chat_document(template: Template, texts: Mapping[str, Any]) -> dict[str, Any]:
     """A chatflow as the mapping that Dify imports."""
     canvas = nodes(template.evaluators, texts) + notes(template.note_height, texts)
-    return document("advanced-chat", texts, canvas, edges(template.evaluators))
+    variable = viewers_variable(**texts["show_scores_to"])
+    return document("advanced-chat", texts, canvas, edges(template.evaluators), [variable])
 
 
 def batch_document(texts: Mapping[str, Any]) -> dict[str, Any]:
     """The workflow for question tables as the mapping that Dify imports."""
-    settings = {tool: defaults_of(tool) for tool in ("judge_settings", "evaluate_app")}
-    # This tool reads no text from which "auto" could tell the language.
-    settings["judge_settings"]["language"] = texts["language"]
-    return document("workflow", texts, batch_nodes(texts, settings), batch_edges())
+    return document("workflow", texts, batch_nodes(texts), batch_edges())
 
 
-def document(mode: str, texts: Mapping[str, Any], canvas: list[Node], arrows: list[dict[str, Any]]) -> dict[str, Any]:
+def document(
+    mode: str,
+    texts: Mapping[str, Any],
+    canvas: list[Node],
+    arrows: list[dict[str, Any]],
+    environment: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
     """What all templates have in common, around their nodes and edges; `mode` is Dify's name for the kind of app."""
+    top = min(item["position"]["y"] for item in canvas)
     return {
         "app": {
             "description": texts["description"],
@@ -150,22 +160,38 @@ def document(mode: str, texts: Mapping[str, Any], canvas: list[Node], arrows: li
             "name": texts["name"],
             "use_icon_as_answer_icon": False,
         },
-        # The checksum of a locally installed package is not known here, and an import without it works.
-        "dependencies": [],
+        "dependencies": dependencies(),
         "kind": "app",
         "version": DSL_VERSION,
         "workflow": {
             "conversation_variables": [],
-            "environment_variables": [],
+            "environment_variables": list(environment),
             "features": features(texts),
             "graph": {
                 "edges": arrows,
                 "nodes": canvas,
-                "viewport": {"x": 20, "y": 160, "zoom": 0.55},
+                # Below Studio's own bar.
+                "viewport": {"x": 20, "y": round(80 - ZOOM * top), "zoom": ZOOM},
             },
             "rag_pipeline_variables": [],
         },
     }
+
+
+def dependencies(published: Path = PUBLISHED) -> list[dict[str, Any]]:
+    """The plugin as Dify's export names it, once it is in the marketplace; until then an import works without.
+
+    Raises:
+        ValueError: the identifier is not one of this plugin's.
+    """
+    field = "marketplace_plugin_unique_identifier"
+    identifier = read_yaml(published)[field]
+    if not identifier:
+        return []
+    plugin = PROVIDER.rpartition("/")[0]
+    if not re.fullmatch(rf"{plugin}:\d+\.\d+\.\d+@[0-9a-f]{{64}}", identifier):
+        raise ValueError(f"{published.name}: {identifier} is not {plugin}:version@checksum")
+    return [{"current_identifier": None, "type": "marketplace", "value": {field: identifier, "version": None}}]
 
 
 def features(texts: Mapping[str, Any]) -> dict[str, Any]:
@@ -190,50 +216,45 @@ def nodes(evaluators: Mapping[str, str], texts: Mapping[str, Any]) -> list[Node]
         node("knowledge", Place(column(1), MAIN_ROW, 54), titles, knowledge_data()),
         node("llm", Place(column(2), MAIN_ROW, 90), titles, llm_data(texts["system_prompt"])),
         node("reply", Place(column(3), MAIN_ROW, 106), titles, answer_data("{{#llm.text#}}")),
-        tool_node(
-            "judge_settings",
-            "judge_settings",
-            (column(4), MAIN_ROW),
-            texts,
-            inputs={},
-            # This tool reads no text from which "auto" could tell the language.
-            settings=defaults_of("judge_settings") | {"language": texts["language"]},
-        ),
+        judge_settings_node((column(4), MAIN_ROW), texts),
         tool_node(
             "lookup",
             "reference_lookup",
             (column(5), MAIN_ROW),
             texts,
             inputs={"question": mixed(QUESTION), "golden": mixed(texts["golden"])},
-            settings=defaults_of("reference_lookup"),
         ),
     ]
     top = MAIN_ROW - EVALUATOR_ROW_STEP * (len(evaluators) - 1) // 2
     for row, (node_id, tool) in enumerate(evaluators.items()):
         inputs = {name: INPUTS[name] for name in inputs_of(tool)}
         corner = (column(6), top + EVALUATOR_ROW_STEP * row)
-        built.append(tool_node(node_id, tool, corner, texts, inputs, defaults_of(tool)))
+        built.append(tool_node(node_id, tool, corner, texts, inputs))
+    everyone = texts["show_scores_to"]["everyone"]
+    built.append(node("viewers", Place(column(7), MAIN_ROW, 204), titles, viewers_data(everyone)))
     # Only the tools' `text` is shown: in a streamed chat Dify loses a tool's other outputs at random. The empty lines
     # keep the rule from making a heading of the reply's last line.
     scores = "\n\n---\n\n" + "\n".join(f"{{{{#{node_id}.text#}}}}" for node_id in evaluators)
-    built.append(node("scores", Place(column(7), MAIN_ROW, 72 + 27 * len(evaluators)), titles, answer_data(scores)))
+    built.append(node("scores", Place(column(8), MAIN_ROW, 72 + 27 * len(evaluators)), titles, answer_data(scores)))
     return built
 
 
 def edges(evaluators: Mapping[str, str]) -> list[dict[str, Any]]:
-    """A chain up to the reference lookup, then what scores the answer side by side, then the scores."""
+    """A chain up to the reference lookup, then what scores the answer side by side, then the scores for who may see."""
     pairs = list(pairwise(["start", "knowledge", "llm", "reply", "judge_settings", "lookup"]))
-    pairs += [("lookup", node_id) for node_id in evaluators] + [(node_id, "scores") for node_id in evaluators]
+    pairs += [("lookup", node_id) for node_id in evaluators] + [(node_id, "viewers") for node_id in evaluators]
+    pairs.append(("viewers", "scores"))
     return [edge(source, target) for source, target in pairs]
 
 
 def notes(height: int, texts: Mapping[str, Any]) -> list[Node]:
-    """The two notes on the canvas: what to do after importing (above the chain), why memory is off (under the LLM)."""
-    above = Place(column(0), MAIN_ROW - 40 - height, height)
-    below = Place(column(2), MAIN_ROW + 180, 150)
+    """The notes: above the chain what to do after importing and who sees the scores, below it why memory is off."""
+    y = MAIN_ROW - 40 - height
+    beside = column(0) + NOTE_WIDTH + 40
     return [
-        note("note_after_import", above, 640, "blue", texts["after_import"]),
-        note("note_memory", below, 360, "yellow", texts["why_memory_is_off"]),
+        note("note_after_import", Place(column(0), y, height), NOTE_WIDTH, "blue", texts["after_import"]),
+        note("note_viewers", Place(beside, y, 290), 600, "yellow", texts["viewers"]),
+        note("note_memory", Place(column(1), MAIN_ROW + 180, 170), 400, "yellow", texts["why_memory_is_off"]),
     ]
 
 

@@ -9,11 +9,14 @@ import pytest
 from devhost.chatflow import Chatflow, ChatReply, choose
 from devhost.daemon import PluginProcess
 from devhost.dify_side import ModelServer
+from devhost.flow_nodes import declared_tools
 from devhost.knowledge import KnowledgeBase
 from tests.model_server import ScriptedModelServer
 from tests.workflows.scripted import DOCUMENTS, Ask, script
 
-WORKFLOWS = Path(__file__).parents[2] / "workflows"
+ROOT = Path(__file__).parents[2]
+WORKFLOWS = ROOT / "workflows"
+TOOLS = declared_tools(ROOT)
 NO_VALUE = re.compile(r"\b(None|null|nan|True|False)\b|\{\{#")
 
 
@@ -52,9 +55,9 @@ def ask(plugin: PluginProcess, judge: ScriptedModelServer, knowledge: KnowledgeB
             embedding_model=embedding_model,
         )
         for node in document["workflow"]["graph"]["nodes"]:
-            for name, value in settings.items():
-                if name in node["data"].get("tool_configurations", {}):
-                    node["data"]["tool_configurations"][name]["value"] = value
+            declared = TOOLS.get(node["data"].get("tool_name"), {"parameters": []})["parameters"]
+            for name in settings.keys() & {item["name"] for item in declared if item["form"] == "form"}:
+                node["data"]["tool_configurations"][name] = {"type": "constant", "value": settings[name]}
         reply = Chatflow(document, plugin, ModelServer(judge.url), chosen).run(query)
         assert reply.error is None
         assert reply.streamed == reply.final

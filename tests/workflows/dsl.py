@@ -10,6 +10,7 @@ NODE_OUTPUTS: Mapping[str, set[str]] = {
     "knowledge-retrieval": {"result"},
     "llm": {"text"},
     "answer": set(),
+    "if-else": set(),
     "end": set(),
 }
 TOOL_OUTPUTS = {"text", "json", "files"}

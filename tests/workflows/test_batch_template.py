@@ -1,6 +1,7 @@
 """The workflow template for whole question tables: as a document, and run by graphon with the real plugin."""
 
 import io
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import yaml
 from graphon.file.models import File
 from openpyxl import load_workbook
 
+from bridge.app import DEFAULT_SECONDS
 from devhost.apps import Apps, FlowApp
 from devhost.chatflow import Chatflow, ChatReply, choose
 from devhost.daemon import PluginProcess
@@ -17,6 +19,7 @@ from devhost.dify_side import ModelServer
 from devhost.files import HostedFiles
 from devhost.flow_nodes import declared_tools
 from devhost.knowledge import KnowledgeBase
+from devhost.templates import DSL_VERSION
 from evaluation.golden.files import MAX_FILE_BYTES
 from tests.apps.support import chatflow, documents, question, rows, script, table
 from tests.model_server import ScriptedModelServer
@@ -49,10 +52,11 @@ def test_the_checklist_names_the_judge_model_and_the_app_and_is_empty_once_they_
     assert checklist(choose(read(name), judge_model="judge", app_id="bot"), TOOLS) == []
 
 
-def test_it_is_a_workflow_that_importers_from_1_7_on_take(name: str) -> None:
+def test_it_is_a_workflow_of_the_version_that_all_templates_have(name: str) -> None:
     document = read(name)
-    assert (document["kind"], document["app"]["mode"], document["version"]) == ("app", "workflow", "0.3.1")
+    assert (document["kind"], document["app"]["mode"], document["version"]) == ("app", "workflow", DSL_VERSION)
     assert document["dependencies"] == []
+    assert document["workflow"]["environment_variables"] == []
 
 
 def test_every_reference_means_an_output_of_an_earlier_node(name: str) -> None:
@@ -73,15 +77,14 @@ def test_every_reference_means_an_output_of_an_earlier_node(name: str) -> None:
     }
 
 
-def test_what_is_set_is_declared_and_stands_at_its_default(name: str) -> None:
-    node = data_by_id(read(name))["batch"]
-    declared = {item["name"]: item for item in TOOLS["evaluate_app"]["parameters"]}
-    assert node["tool_configurations"] == {
-        key: {"type": "constant", "value": item["default"]}
-        for key, item in declared.items()
-        if item["form"] == "form" and "default" in item
-    }
-    assert set(node["tool_parameters"]) <= {key for key, item in declared.items() if item["form"] == "llm"}
+def test_settings_stand_at_their_defaults_and_are_left_out(name: str) -> None:
+    nodes = data_by_id(read(name))
+    language = {"ja_JP": "ja", "en_US": "en"}[LABELS[name]]
+    # It reads no text from which "auto" could tell the language.
+    assert nodes["judge_settings"]["tool_configurations"] == {"language": {"type": "constant", "value": language}}
+    assert nodes["batch"]["tool_configurations"] == {}
+    declared = {item["name"] for item in TOOLS["evaluate_app"]["parameters"] if item["form"] == "llm"}
+    assert set(nodes["batch"]["tool_parameters"]) <= declared
 
 
 def test_nodes_have_the_fields_of_an_export(name: str) -> None:
@@ -112,6 +115,22 @@ def test_a_note_names_the_nodes_in_which_something_must_be_chosen(name: str) -> 
     [note] = [node for node in graph_of(read(name))["nodes"] if node["type"] == "custom-note"]
     for node_id in ("judge_settings", "batch"):
         assert nodes[node_id]["title"] in note["data"]["text"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("batch_evaluation.yml", ["100 問で", "分ほど", f"{DEFAULT_SECONDS} 秒", "「1 回実行」", "「一括実行」"]),
+        (
+            "batch_evaluation_en.yml",
+            ["100 questions", "minutes", f"{DEFAULT_SECONDS} seconds", "Run Once", "Run Batch"],
+        ),
+    ],
+)
+def test_a_note_says_how_long_is_normal_and_which_tab_to_use(name: str, words: list[str]) -> None:
+    # No line of progress is shown: whatever a tool says while it runs stays in its result for good.
+    [note] = [node for node in graph_of(read(name))["nodes"] if node["type"] == "custom-note"]
+    assert [word for word in words if word not in json.loads(note["data"]["text"])["root"].__repr__()] == []
 
 
 def test_both_languages_have_the_same_graph() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from packaging.version import Version
 
 from devhost import templates
 from devhost.chatflow import choose
@@ -104,8 +105,27 @@ def test_the_checklist_is_empty_once_the_three_are_chosen(document: Document, tm
     assert checklist(choose(document, knowledge=[knowledge], chat_model="a", judge_model="b"), TOOLS) == []
 
 
-def test_the_version_is_a_text_so_that_importers_from_1_7_on_take_it(document: Document) -> None:
-    assert document["version"] == "0.3.1"
+# The version that each Dify writes itself.
+DSL_VERSIONS = {"1.12": "0.5.0", "1.13.3": "0.6.0", "1.15.0": "0.6.0", "1.16.0": "0.7.0"}
+
+
+def import_status(imported: object, current: str) -> str:
+    """What Dify makes of a document's version, as its import decides it."""
+    if not isinstance(imported, str):
+        return "failed"
+    theirs, ours = Version(imported), Version(current)
+    if theirs > ours or theirs.major < ours.major:
+        return "pending"
+    return "completed-with-warnings" if theirs.minor < ours.minor else "completed"
+
+
+def test_every_dify_that_the_plugin_runs_on_imports_at_once_and_the_oldest_without_a_notice(document: Document) -> None:
+    manifest = yaml.safe_load((ROOT / "manifest.yaml").read_text(encoding="utf-8"))
+    assert manifest["meta"]["minimum_dify_version"] == "1.12.0"
+    statuses = {dify: import_status(document["version"], current) for dify, current in DSL_VERSIONS.items()}
+    # No version is without a notice in all of them: a newer one than a Dify's own waits for a confirmation there.
+    assert statuses.pop("1.12") == "completed"
+    assert set(statuses.values()) == {"completed-with-warnings"}
     assert (document["kind"], document["app"]["mode"]) == ("app", "advanced-chat")
 
 
@@ -118,8 +138,10 @@ def test_the_layout_of_the_text_is_that_of_an_export(name: str) -> None:
 
 
 def test_nodes_and_edges_have_the_fields_of_an_export(document: Document) -> None:
-    exported = yaml.safe_load(EXPORT.read_text(encoding="utf-8"))
-    assert shape(document) == shape(exported)
+    exported = shape(yaml.safe_load(EXPORT.read_text(encoding="utf-8")))
+    # The export has no such node; these are the fields of one in Dify's own sources.
+    exported["data"]["if-else"] = {frozenset({"cases", "desc", "selected", "title", "type"})}
+    assert shape(document) == exported
 
 
 def shape(document: Document) -> dict[str, Any]:
@@ -151,17 +173,20 @@ def test_every_edge_joins_two_nodes_and_names_their_types(document: Document) ->
     nodes = data_by_id(document)
     for edge in graph_of(document)["edges"]:
         source, target = edge["source"], edge["target"]
-        assert edge["id"] == f"{source}-source-{target}-target"
+        assert edge["sourceHandle"] == ("true" if nodes[source]["type"] == "if-else" else "source")
+        assert edge["id"] == f"{source}-{edge['sourceHandle']}-{target}-target"
         assert edge["data"]["sourceType"] == nodes[source]["type"]
         assert edge["data"]["targetType"] == nodes[target]["type"]
 
 
-def test_what_scores_the_answer_stands_between_the_lookup_and_the_scores(name: str, document: Document) -> None:
+def test_what_scores_the_answer_stands_between_the_lookup_and_who_may_see_the_scores(
+    name: str, document: Document
+) -> None:
     edges = {(edge["source"], edge["target"]) for edge in graph_of(document)["edges"]}
     expected = set(pairwise(["start", "knowledge", "llm", "reply", "judge_settings", "lookup"]))
     for node_id in evaluators_of(name):
-        expected |= {("lookup", node_id), (node_id, "scores")}
-    assert edges == expected
+        expected |= {("lookup", node_id), (node_id, "viewers")}
+    assert edges == expected | {("viewers", "scores")}
 
 
 def test_every_reference_means_an_output_of_an_earlier_node(name: str, document: Document) -> None:
@@ -171,6 +196,8 @@ def test_every_reference_means_an_output_of_an_earlier_node(name: str, document:
         for source, *path in references(data):
             if source == "sys":
                 assert path[0] in SYSTEM_VARIABLES
+            elif source == "env":
+                assert path[0] in {item["name"] for item in document["workflow"]["environment_variables"]}
             else:
                 assert source in ancestors(document, node_id), (node_id, source)
                 assert path[0] in outputs_of(nodes[source], TOOLS), (node_id, source, path)
@@ -220,29 +247,59 @@ def test_tool_nodes_carry_the_labels_that_the_tools_have(name: str, document: Do
             assert (data["title"], data["tool_label"]) == (label, label)
 
 
-def test_tool_settings_are_declared_and_stand_at_their_defaults(name: str, document: Document) -> None:
+def test_settings_that_stand_at_their_defaults_are_left_out(name: str, document: Document) -> None:
+    # Studio lists what is set on a node's card.
     for data in data_by_id(document).values():
         if data["type"] != "tool":
             continue
-        declared = {item["name"]: item for item in TOOLS[data["tool_name"]]["parameters"]}
-        inputs = {key for key, item in declared.items() if item["form"] == "llm"}
+        # judge_settings reads no text from which "auto" could tell the language.
+        only = {"language": {"type": "constant", "value": language_of(name)}}
+        assert data["tool_configurations"] == (only if data["tool_name"] == "judge_settings" else {})
+        declared = TOOLS[data["tool_name"]]["parameters"]
         # A table may come from the name that it is kept under; the sample is pasted.
-        inputs.discard("table_name")
-        defaults = {
-            key: {"type": "constant", "value": item["default"]}
-            for key, item in declared.items()
-            if item["form"] == "form" and "default" in item
-        }
-        if data["tool_name"] == "judge_settings":
-            # It gets no text from which "auto" could tell the language.
-            defaults["language"]["value"] = language_of(name)
-        assert data["tool_configurations"] == defaults
+        inputs = {item["name"] for item in declared if item["form"] == "llm"} - {"table_name"}
         assert set(data["tool_parameters"]) == inputs
+
+
+def test_the_environment_variable_has_the_fields_of_an_export_and_its_word_stands_in_the_note(
+    document: Document,
+) -> None:
+    [variable] = document["workflow"]["environment_variables"]
+    assert set(variable) == {"description", "id", "name", "selector", "value", "value_type"}
+    assert (variable["selector"], variable["value_type"]) == (["env", variable["name"]], "string")
+    note = notes_of(document)["note_viewers"]
+    for word in (variable["name"], variable["value"], "sys.workflow_id", "sys.user_id"):
+        assert word in note
+        assert word in variable["description"] + variable["name"]
+
+
+def test_the_dependency_is_the_published_plugin(tmp_path: Path) -> None:
+    path = tmp_path / "published.yaml"
+    identifier = f"rag-evaluator-team/rag_evaluator:0.1.0@{'0a' * 32}"
+    path.write_text(f'marketplace_plugin_unique_identifier: "{identifier}"\n', encoding="utf-8")
+    [dependency] = templates.dependencies(path)
+    assert dependency == {
+        "current_identifier": None,
+        "type": "marketplace",
+        "value": {"marketplace_plugin_unique_identifier": identifier, "version": None},
+    }
+    # What an export names, but for where the plugin comes from.
+    [exported] = yaml.safe_load(EXPORT.read_text(encoding="utf-8"))["dependencies"]
+    assert set(exported) == set(dependency)
+
+
+@pytest.mark.parametrize(
+    "identifier", ["somebody/rag_evaluator:0.1.0@" + "0a" * 32, "rag-evaluator-team/rag_evaluator:0.1.0", "?"]
+)
+def test_another_identifier_is_refused(identifier: str, tmp_path: Path) -> None:
+    path = tmp_path / "published.yaml"
+    path.write_text(f'marketplace_plugin_unique_identifier: "{identifier}"\n', encoding="utf-8")
+    with pytest.raises(ValueError, match=r"published\.yaml"):
+        templates.dependencies(path)
 
 
 def test_nothing_of_a_workspace_is_inside(name: str, document: Document) -> None:
     assert document["dependencies"] == []
-    assert document["workflow"]["environment_variables"] == []
     nodes = data_by_id(document)
     assert nodes["knowledge"]["dataset_ids"] == []
     assert (nodes["llm"]["model"]["provider"], nodes["llm"]["model"]["name"]) == ("", "")
@@ -305,13 +362,15 @@ def test_the_templates_differ_only_in_what_scores_the_answer(one: str, other: st
         apart = {*evaluators_of(name), "scores"}
         graphs.append({node_id: data for node_id, data in nodes.items() if node_id not in apart})
     assert graphs[0] == graphs[1]
-    assert list(graphs[0]) == ["start", "knowledge", "llm", "reply", "judge_settings", "lookup"]
+    assert list(graphs[0]) == ["start", "knowledge", "llm", "reply", "judge_settings", "lookup", "viewers"]
 
 
 def without_texts(document: Document) -> Document:
     """The document less everything that a translation changes."""
     for field in ("name", "description"):
         document["app"][field] = ""
+    for variable in document["workflow"]["environment_variables"]:
+        variable["value"] = variable["description"] = ""
     features = document["workflow"]["features"]
     features["opening_statement"] = ""
     features["suggested_questions"] = len(features["suggested_questions"])
@@ -321,6 +380,8 @@ def without_texts(document: Document) -> Document:
             data.pop(field, None)
         if node["id"] == "llm":
             data["prompt_template"][0]["text"] = "{{#context#}}" in data["prompt_template"][0]["text"]
+        if node["id"] == "viewers":
+            data["cases"][0]["conditions"][0]["value"] = ""
         if node["id"] == "judge_settings":
             data["tool_configurations"]["language"]["value"] = ""
         if node["id"] == "lookup":
