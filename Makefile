@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-live check lint package bench
+.PHONY: help setup demo page test test-fast test-live check lint package bench
 
 VENV := .venv
 RUN := $(VENV)/bin/python
@@ -18,6 +18,9 @@ $(READY): requirements.txt requirements-dev.txt
 
 demo: $(READY) ## the chatflow template for three questions, then a report on a question table (in demo_report/)
 	@$(RUN) -m devhost.demo
+
+page: $(READY) ## the results page with sample runs, on a local address
+	@$(RUN) -m tests.pages
 
 test: $(READY) ## all tests that need no real judge (ARGS="-k name" selects)
 	@$(RUN) -m pytest -n 4 --dist loadfile $(ARGS)

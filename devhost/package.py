@@ -23,7 +23,7 @@ MAX_BYTES = 50 * 1024 * 1024
 PARTS = frozenset(
     {
         *("manifest.yaml", "main.py", "requirements.txt", "README.md", "PRIVACY.md", "LICENSE"),
-        *("_assets", "bridge", "evaluation", "provider", "readme", "tools"),
+        *("_assets", "bridge", "endpoints", "evaluation", "group", "provider", "readme", "tools"),
     }
 )
 # The texts name these two until a publisher puts real ones into manifest.yaml.

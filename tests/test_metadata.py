@@ -228,6 +228,8 @@ def test_the_plugin_asks_only_for_the_permissions_it_uses() -> None:
         "app": {"enabled": True},
         # For the rows of evaluate_app's runs.
         "storage": {"enabled": True, "size": 256 * 1024 * 1024},
+        # For the results page.
+        "endpoint": {"enabled": True},
     }
 
 

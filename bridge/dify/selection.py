@@ -9,6 +9,8 @@ from evaluation.errors import EvaluationError, Reason
 
 MODEL_FIELDS = ("model", "embedding_model")
 _WORKSPACE_KEY = "judge_settings/workspace"
+# Where the settings of the pages' endpoint are noted: models chosen there are the workspace's too.
+PAGES_KEY = "pages"
 
 
 class Storage(Protocol):
@@ -52,7 +54,7 @@ def select_models(parameters: Mapping[str, Any], storage: Storage, app_id: str |
 
 
 def _keys(app_id: str | None) -> list[str]:
-    return [*([app_key(app_id)] if app_id else []), _WORKSPACE_KEY]
+    return [*([app_key(app_id)] if app_id else []), PAGES_KEY, _WORKSPACE_KEY]
 
 
 def app_key(app_id: str) -> str:

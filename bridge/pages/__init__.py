@@ -1,1 +1,1 @@
-"""The plugin's own web pages: who may enter, which address shows what, and nothing that a browser sent kept or shown."""
+"""The plugin's own web pages: who may enter, and which address shows what. Nothing that a browser sent is kept."""

@@ -15,11 +15,12 @@ from werkzeug import Request, Response
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import Map, MapAdapter, RequestRedirect, Rule
 
+from bridge.dify.places import SharedStorage
 from bridge.pages.access import COOKIE, Access, Tries, Visitor, cookie_header
 from bridge.pages.address import note_address
 from evaluation.errors import EvaluationError, Reason, whereabouts
 from evaluation.languages import LANGUAGES, Language
-from evaluation.report.pages.render import asset, render
+from evaluation.report.pages.render import ASSETS, asset, asset_version, render
 from evaluation.storage.values import Values
 from evaluation.texts import Texts, load_texts
 
@@ -28,7 +29,7 @@ logger = logging.getLogger("rag_evaluator")
 # What the daemon lets through of a request; beyond it a body arrives cut without a word.
 MAX_BODY_BYTES = 10 * 1024 * 1024
 _POLICY = "default-src 'none'; {}img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-_HEADERS = {
+HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "same-origin",
@@ -53,17 +54,23 @@ class Visit:
     urls: MapAdapter
     settings: Mapping[str, Any]
 
-    def url(self, name: str, **values: Any) -> str:
+    def url(self, page: str, /, **values: Any) -> str:
         """The address of a page; further values stand in its query."""
-        return self.urls.build(name, {key: value for key, value in values.items() if value not in (None, "")})
+        return self.urls.build(page, {key: value for key, value in values.items() if value not in (None, "")})
 
     def page(self, template: str, status: int = 200, **values: Any) -> Response:
         """A rendered page with what all pages share."""
-        return _answer(render(template, self.texts, visit=self, **values), status)
+        versions = {name: asset_version(name) for name in ASSETS}
+        return _answer(render(template, self.texts, visit=self, versions=versions, **values), status)
 
-    def send_on(self, name: str, **values: Any) -> Response:
+    @property
+    def here(self) -> str:
+        """The address that was asked for, as a form sends it back to come here again."""
+        return self.request.full_path.rstrip("?") if self.request.method == "GET" else ""
+
+    def send_on(self, page: str, /, **values: Any) -> Response:
         """To another page, after something was done."""
-        return Response("", 303, {**_HEADERS, "Location": self.url(name, **values)})
+        return Response("", 303, {**HEADERS, "Location": self.url(page, **values)})
 
 
 type Handler = Callable[..., Response]
@@ -95,7 +102,7 @@ class PageEndpoint(Endpoint):
         texts = load_texts("en")
         try:
             texts = load_texts(_language(r, settings, None))
-            return _respond(r, settings or {}, self.session.storage, texts)
+            return _respond(r, settings or {}, SharedStorage(self.session.storage), texts)
         except BaseException:
             # Also SystemExit: it would leave the visitor waiting for ever.
             logger.exception("a page failed unexpectedly: %s", whereabouts())
@@ -103,9 +110,9 @@ class PageEndpoint(Endpoint):
 
 
 def _respond(request: Request, settings: Mapping[str, Any], storage: Values, texts: Texts) -> Response:
+    """What a stranger gets: the form for the key, and nothing else; and whoever has a cookie the page asked for."""
     hook = "".join(char for char in request.headers.get("Dify-Hook-Id", "") if char.isalnum())
     access = Access(settings, hook)
-    secure = request.headers.get("Dify-Hook-Url", "").startswith("https://")
     if not access.usable:
         return _plain(texts.get("pages.no_key"), 503)
     if request.headers.get("Sec-Fetch-Site") == "cross-site" and request.method == "POST":
@@ -115,30 +122,39 @@ def _respond(request: Request, settings: Mapping[str, Any], storage: Values, tex
     urls = SITE.addresses(hook)
     visitor = access.visitor(request.cookies.get(COOKIE))
     if visitor is None:
-        if request.method == "POST" and request.path == "/enter":
-            return _enter(request, access, hook, texts, urls, secure=secure)
-        return _closed(texts, urls, after=request.full_path.rstrip("?") if request.method == "GET" else "")
-    texts = load_texts(_language(request, settings, visitor.language))
+        entering = request.method == "POST" and request.path == "/enter"
+        answer = _enter(request, access, hook, texts, urls) if entering else None
+        return answer or _closed(texts, urls, after=request.full_path.rstrip("?") if request.method == "GET" else "")
     note_address(storage, request.headers.get("Dify-Hook-Url", ""), hook, settings)
-    visit = Visit(request, visitor, texts, storage, urls, settings)
+    texts = load_texts(_language(request, settings, visitor.language))
+    return _show(Visit(request, visitor, texts, storage, urls, settings), access, hook, SITE)
+
+
+def _show(visit: Visit, access: Access, hook: str, site: Site) -> Response:
+    request, texts = visit.request, visit.texts
     try:
-        name, arguments = urls.match(request.path, request.method)
+        name, arguments = visit.urls.match(request.path, request.method)
     except (HTTPException, RequestRedirect):
         return visit.page("message.html.jinja", 404, title=texts.get("pages.not_found"), message="")
     if request.method == "POST" and (refused := _refused(visit, access)):
         return refused
     if name == "leave":
-        return _with_cookie(visit.send_on("start"), cookie_header("", hook, secure=secure, seconds=0))
+        return _with_cookie(visit.send_on("start"), cookie_header("", hook, secure=_is_secure(request), seconds=0))
     if name == "language":
         wanted: Any = request.form.get("language")
         chosen: Language | None = wanted if wanted in LANGUAGES else None
-        value = access.cookie_value(visitor.role, chosen, visitor.id)
-        return _with_cookie(_back(visit), cookie_header(value, hook, secure=secure))
+        value = access.cookie_value(visit.visitor.role, chosen, visit.visitor.id)
+        return _with_cookie(_back(visit), cookie_header(value, hook, secure=_is_secure(request)))
     try:
-        return SITE.handler(name)(visit, **arguments)
+        return site.handler(name)(visit, **arguments)
     except EvaluationError as error:
         message = texts.reason(error.reason, error.values)
         return visit.page("message.html.jinja", 400, title=texts.get("pages.can_not"), message=message)
+
+
+def _is_secure(request: Request) -> bool:
+    """Whether the browser is known to use https; behind another proxy it may not be, and the cookie must work."""
+    return request.headers.get("Dify-Hook-Url", "").startswith("https://")
 
 
 def _refused(visit: Visit, access: Access) -> Response | None:
@@ -155,9 +171,7 @@ def _refused(visit: Visit, access: Access) -> Response | None:
     return None
 
 
-def _enter(
-    request: Request, access: Access, hook: str, texts: Texts, urls: MapAdapter, *, secure: bool
-) -> Response:
+def _enter(request: Request, access: Access, hook: str, texts: Texts, urls: MapAdapter) -> Response:
     after = request.form.get("after", "")
     tries = _TRIES.setdefault(hook, Tries())
     if (wait := tries.wait()) > 0:
@@ -169,8 +183,8 @@ def _enter(
     if role is None:
         tries.was_wrong()
         return _closed(texts, urls, after=after, message=texts.get("pages.wrong_key"))
-    sent_on = Response("", 303, {**_HEADERS, "Location": _own(after, urls)})
-    return _with_cookie(sent_on, cookie_header(access.cookie_value(role), hook, secure=secure))
+    sent_on = Response("", 303, {**HEADERS, "Location": _own(after, urls)})
+    return _with_cookie(sent_on, cookie_header(access.cookie_value(role), hook, secure=_is_secure(request)))
 
 
 def _own(after: str, urls: MapAdapter) -> str:
@@ -186,24 +200,24 @@ def _own(after: str, urls: MapAdapter) -> str:
 
 
 def _back(visit: Visit) -> Response:
-    return Response("", 303, {**_HEADERS, "Location": _own(visit.request.form.get("after", ""), visit.urls)})
+    return Response("", 303, {**HEADERS, "Location": _own(visit.request.form.get("after", ""), visit.urls)})
 
 
 def _closed(texts: Texts, urls: MapAdapter, *, after: str, message: str = "") -> Response:
     """The form that asks for the key, and nothing else. Its style stands in the page: nothing else is served yet."""
     nonce = secrets.token_urlsafe(12)
-    body = render("enter.html.jinja", texts, nonce=nonce, style=asset("pages.css"), enter=urls.build("enter"),
-                  after=after, message=message)
+    values = {"enter": urls.build("enter"), "after": after, "message": message, "style": asset("pages.css")}
+    body = render("enter.html.jinja", texts, nonce=nonce, **values)
     return _answer(body, 401, f"style-src 'nonce-{nonce}'; ")
 
 
 def _answer(body: str, status: int = 200, sources: str = "style-src 'self'; script-src 'self'; ") -> Response:
-    headers = {**_HEADERS, "Content-Security-Policy": _POLICY.format(sources)}
+    headers = {**HEADERS, "Content-Security-Policy": _POLICY.format(sources)}
     return Response(body, status, headers, content_type="text/html; charset=utf-8")
 
 
 def _plain(text: str, status: int) -> Response:
-    headers = {**_HEADERS, "Content-Security-Policy": "default-src 'none'"}
+    headers = {**HEADERS, "Content-Security-Policy": "default-src 'none'"}
     return Response(text, status, headers, content_type="text/plain; charset=utf-8")
 
 

@@ -181,7 +181,9 @@ def _by_question(records: Sequence[RowRecord], value: Callable[[RowRecord], floa
 
 
 @dataclass(frozen=True)
-class _Pair:
+class Pair:
+    """The same question in two runs."""
+
     now: RowRecord
     before: RowRecord
     same_reference: bool
@@ -195,7 +197,7 @@ def compare(now: Sequence[RowRecord], before: Sequence[RowRecord], metrics: Sequ
     one that the earlier run did not ask for.
     Rows that are not finished count as questions but have no scores.
     """
-    pairs = _paired(now, before)
+    pairs = paired(now, before)
     comparable = {name: _comparable(pairs, name) if _asked(before, name) else [] for name in metrics}
     changed = [Named(pair.now.row, pair.now.question) for pair in pairs if not pair.same_reference]
     lost = _lost(comparable)
@@ -214,7 +216,8 @@ def compare(now: Sequence[RowRecord], before: Sequence[RowRecord], metrics: Sequ
     )
 
 
-def _paired(now: Sequence[RowRecord], before: Sequence[RowRecord]) -> list[_Pair]:
+def paired(now: Sequence[RowRecord], before: Sequence[RowRecord]) -> list[Pair]:
+    """The rows of the same question, inputs and repetition in both runs, in the order of this one; see `compare`."""
     folded = cache(fold)
     earlier, current = _grouped(before, folded), _grouped(now, folded)
     pairs = []
@@ -225,11 +228,11 @@ def _paired(now: Sequence[RowRecord], before: Sequence[RowRecord]) -> list[_Pair
         others = []
         for record in records:
             if same := references.get(folded(record.reference)):
-                pairs.append(_Pair(record, same.pop(), same_reference=True))
+                pairs.append(Pair(record, same.pop(), same_reference=True))
             else:
                 others.append(record)
         left = sorted((old for rest in references.values() for old in rest), key=lambda old: old.row)
-        pairs += [_Pair(record, old, same_reference=False) for record, old in zip(others, left, strict=False)]
+        pairs += [Pair(record, old, same_reference=False) for record, old in zip(others, left, strict=False)]
     return sorted(pairs, key=lambda pair: (pair.now.row, pair.now.repetition))
 
 
@@ -249,13 +252,13 @@ def _asked(records: Sequence[RowRecord], metric: str) -> bool:
     return not done or any(metric in record.metrics for record in done)
 
 
-def _comparable(pairs: Sequence[_Pair], metric: str) -> list[_Pair]:
+def _comparable(pairs: Sequence[Pair], metric: str) -> list[Pair]:
     """The pairs without those in which the metric has another reference to go by."""
     reads_reference = metric in METRICS and "reference" in METRICS[metric].inputs
     return [pair for pair in pairs if pair.same_reference or not reads_reference]
 
 
-def _scored_pairs(pairs: Sequence[_Pair], metric: str) -> Pairs:
+def _scored_pairs(pairs: Sequence[Pair], metric: str) -> Pairs:
     gains: dict[int, list[float]] = {}
     missing = {"failed": 0, "waiting": 0, "not_applicable": 0}
     for pair in pairs:
@@ -267,14 +270,14 @@ def _scored_pairs(pairs: Sequence[_Pair], metric: str) -> Pairs:
     return Pairs(list(gains.values()), missing["failed"], missing["waiting"], missing["not_applicable"])
 
 
-def _changes(pairs: Sequence[_Pair], metric: str) -> Iterator[Change]:
+def _changes(pairs: Sequence[Pair], metric: str) -> Iterator[Change]:
     for pair in pairs:
         after, before = pair.now.score(metric), pair.before.score(metric)
         if after is not None and before is not None and after != before:
             yield Change(pair.now.row, pair.now.question, metric, before, after)
 
 
-def _lost(comparable: Mapping[str, Sequence[_Pair]]) -> list[Lost]:
+def _lost(comparable: Mapping[str, Sequence[Pair]]) -> list[Lost]:
     """The rows that only one run scored and the other failed to, in the order of the table."""
     found: dict[tuple[int, int, bool], tuple[str, list[str]]] = {}
     for metric, pairs in comparable.items():

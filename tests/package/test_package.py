@@ -58,7 +58,7 @@ def test_its_name_holds_the_plugins_name_and_version(package: Path) -> None:
 def test_it_holds_what_the_plugin_needs_and_nothing_else(unpacked: Path) -> None:
     assert {path.name for path in unpacked.iterdir()} == PARTS
     suffixes = {path.suffix for path in unpacked.rglob("*") if path.is_file()}
-    assert suffixes <= {"", ".css", ".jinja", ".md", ".py", ".svg", ".toml", ".txt", ".yaml"}
+    assert suffixes <= {"", ".css", ".jinja", ".js", ".md", ".py", ".svg", ".toml", ".txt", ".yaml"}
 
 
 LEFTOVERS = (
@@ -228,6 +228,7 @@ def test_every_requirement_has_a_lower_and_an_upper_bound(unpacked: Path) -> Non
         "chardet",
         "dify_plugin",
         "httpx",
+        "itsdangerous",
         "json-repair",
         "numpy",
         "openpyxl",

@@ -11,7 +11,7 @@ from tests.tools.support import ROOT, invoke, sample, script
 
 type Run = Callable[..., ToolOutput]
 VARIANT = Path(__file__).parent / "variant"
-PACKAGE = ("manifest.yaml", "_assets", "provider", "tools", "bridge", "evaluation")
+PACKAGE = ("manifest.yaml", "_assets", "provider", "tools", "endpoints", "group", "bridge", "evaluation")
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,1 @@
+"""The web pages of kept runs and tables: values for templates, and the templates."""
