@@ -30,7 +30,6 @@ class Reason(StrEnum):
     MODEL_NOT_SELECTED = "model_not_selected"
     JUDGE_UNPARSEABLE = "judge_unparseable"
     JUDGE_REFUSED = "judge_refused"
-    JUDGE_SPENT_ON_THINKING = "judge_spent_on_thinking"
     VERDICTS_MISSING = "verdicts_missing"
     RATE_LIMITED = "rate_limited"
     QUOTA_EXHAUSTED = "quota_exhausted"

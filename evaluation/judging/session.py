@@ -98,8 +98,7 @@ class JudgeSession:
         its elements have ids: then the caller asks for the missing ones alone.
 
         Raises:
-            EvaluationError: judge_unparseable, judge_refused or judge_spent_on_thinking after the second try, or why
-                the call failed.
+            EvaluationError: judge_unparseable or judge_refused after the second try, or why the call failed.
         """
         return self.ask_for(prompt, data, (shape,))[0]
 
@@ -122,7 +121,7 @@ class JudgeSession:
             if not first:
                 raise
         if not first and not second:
-            raise JudgeError(said.why_no_reply)
+            raise said.no_reply()
         if not second or (any(reply.cut for reply in second) and _length(second) < _length(first)):
             return first
         return second
@@ -293,15 +292,15 @@ class _Said:
     text: str
     tokens: int = 0
 
-    @property
-    def why_no_reply(self) -> Reason:
-        """Why it holds no reply of the right shape."""
+    def no_reply(self) -> JudgeError:
+        """Why it holds no reply of the right shape; one that was spent on reasoning is told as that."""
         found = spoken(self.text, "json")
         if is_refusal(found.text):
-            return Reason.JUDGE_REFUSED
+            return JudgeError(Reason.JUDGE_REFUSED)
         silent = not self.text.strip() and self.tokens >= FEWEST_THINKING_TOKENS
-        spent = silent or found.unfinished or found.only_thought
-        return Reason.JUDGE_SPENT_ON_THINKING if spent else Reason.JUDGE_UNPARSEABLE
+        if silent or found.unfinished or found.only_thought:
+            return JudgeError(Reason.JUDGE_UNPARSEABLE, why="spent_on_thinking")
+        return JudgeError(Reason.JUDGE_UNPARSEABLE)
 
 
 def _read_all(text: str, shapes: Sequence[Shape[Any]]) -> list[Reply[Any]]:

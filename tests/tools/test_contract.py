@@ -120,7 +120,7 @@ PATHS = [
     Path((*METRICS, *SETTINGS), "failed", Reason.MODEL_NOT_SELECTED, changes={"model": None}),
     Path(METRICS, "failed", Reason.JUDGE_UNPARSEABLE, every_prompt("よく分かりませんでした。")),
     Path(METRICS, "failed", Reason.JUDGE_REFUSED, every_prompt("申し訳ありませんが、お答えできません。")),
-    Path(METRICS, "failed", Reason.JUDGE_SPENT_ON_THINKING, every_prompt("<think>10日か20日か")),
+    Path(METRICS, "failed", Reason.JUDGE_UNPARSEABLE, every_prompt("<think>10日か20日か")),
     Path(("faithfulness",), "partial", Reason.VERDICTS_MISSING, on("faithfulness.verdicts", verdicts({1: 1}))),
     Path(METRICS, "failed", Reason.RATE_LIMITED, every_prompt(HttpError(429, rate_limited()))),
     Path(METRICS, "failed", Reason.QUOTA_EXHAUSTED, every_prompt(HttpError(402, "Insufficient Balance"))),

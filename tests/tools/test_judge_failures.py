@@ -141,7 +141,7 @@ def test_one_tools_failure_leaves_the_others_alone(
         ("とてもよい回答だと思います。" * 20, "judge_unparseable"),
         ("満点です。10/10", "judge_unparseable"),
         ("verdict: 1\nscore: 1", "judge_unparseable"),
-        ("<think>" + DECOYS * 3, "judge_spent_on_thinking"),
+        ("<think>" + DECOYS * 3, "judge_unparseable"),
         ('{"type": "object", "properties": {"verdict": {"type": "integer", "enum": [0, 1]}}}', "judge_unparseable"),
         ("null", "judge_unparseable"),
         ("[]", "judge_unparseable"),

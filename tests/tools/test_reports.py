@@ -258,7 +258,7 @@ def test_what_a_judge_thinks_is_not_its_verdict(thought: str, run: Run, judge: S
 def test_a_judge_that_only_thinks_gives_no_verdict(run: Run, judge: ScriptedModelServer) -> None:
     # 18
     judge.on("precision.chunk", f"<think>{DECOY} ではないか。もう一度考えると")
-    assert outcome(run("context_precision", contexts=["一"])) == ("failed", "judge_spent_on_thinking")
+    assert outcome(run("context_precision", contexts=["一"])) == ("failed", "judge_unparseable")
     assert len(judge.judge_calls) == 2
 
 

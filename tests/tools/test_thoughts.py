@@ -29,7 +29,7 @@ def test_a_draft_in_a_judges_thoughts_is_passed_over(name: str, run: Run, judge:
 def test_a_judge_cut_in_its_thoughts_has_given_no_verdict(name: str, run: Run, judge: ScriptedModelServer) -> None:
     judge.on("faithfulness.verdicts", REPLIES[name])
     output = run("faithfulness")
-    assert (*outcome(output), output.variables["score"]) == ("failed", "judge_spent_on_thinking", None)
+    assert (*outcome(output), output.variables["score"]) == ("failed", "judge_unparseable", None)
     # Asked again: one call for the statements, two for the verdicts.
     assert len(judge.judge_calls) == 3
 
@@ -44,7 +44,7 @@ def test_a_judge_that_keeps_its_thoughts_and_says_nothing_is_told_with_what_to_r
     judge.usage = {"prompt_tokens": 100, "completion_tokens": 512, "total_tokens": 612}
     judge.on("precision.chunk", "")
     output = run("context_precision", spoken)
-    assert outcome(output) == ("failed", "judge_spent_on_thinking")
+    assert outcome(output) == ("failed", "judge_unparseable")
     assert words in output.variables["summary"]
 
 

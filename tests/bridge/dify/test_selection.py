@@ -11,7 +11,7 @@ from evaluation.errors import EvaluationError, Reason
 NODE = {"provider": "p", "model": "node", "mode": "chat"}
 APP = {"provider": "p", "model": "app", "mode": "chat"}
 WORKSPACE = {"provider": "p", "model": "workspace", "mode": "chat"}
-WORKSPACE_KEY = "judge_settings/workspace"
+PAGES_KEY, WORKSPACE_KEY = "pages", "judge_settings/workspace"
 
 
 class Store:
@@ -86,7 +86,7 @@ def test_setting_of_another_app_does_not_count() -> None:
     kept = store({"model": APP})
     assert names(select_models({}, kept, "a2")) == (None, None)
     assert names(select_models({}, kept, None)) == (None, None)
-    assert kept.gets == [app_key("a2"), WORKSPACE_KEY, WORKSPACE_KEY]
+    assert kept.gets == [app_key("a2"), PAGES_KEY, WORKSPACE_KEY, PAGES_KEY, WORKSPACE_KEY]
 
 
 def test_storage_is_read_only_as_far_as_needed() -> None:

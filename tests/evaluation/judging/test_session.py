@@ -116,19 +116,19 @@ def test_refusal_is_told_as_such(text: str) -> None:
 @pytest.mark.parametrize("text", ["<think>so it is", "[THINK]I can't help with that, but", "so it is</think>"])
 def test_a_judge_that_only_thinks_has_spent_its_limit_on_that(text: str) -> None:
     judge = ScriptedJudge(precision__chunk=text)
-    assert refused(lambda: ask_chunk(session(judge))).reason is Reason.JUDGE_SPENT_ON_THINKING
+    error = refused(lambda: ask_chunk(session(judge)))
+    assert (error.reason, error.values) == (Reason.JUDGE_UNPARSEABLE, {"why": "spent_on_thinking"})
     assert len(judge.calls) == 2
 
 
-@pytest.mark.parametrize(
-    ("tokens", "reason"), [(0, "judge_unparseable"), (2, "judge_unparseable"), (4096, "judge_spent_on_thinking")]
-)
-def test_an_empty_reply_that_took_many_tokens_was_spent_on_thinking(tokens: int, reason: str) -> None:
+@pytest.mark.parametrize(("tokens", "spent"), [(0, False), (2, False), (4096, True)])
+def test_an_empty_reply_that_took_many_tokens_was_spent_on_thinking(tokens: int, spent: bool) -> None:
     class Silent(ScriptedJudge):
         def complete(self, system: str, user: str) -> tuple[str, Charge]:
             return super().complete(system, user)[0], Charge(10, tokens)
 
-    assert refused(lambda: ask_chunk(session(Silent(precision__chunk="")))).reason == reason
+    error = refused(lambda: ask_chunk(session(Silent(precision__chunk=""))))
+    assert (error.reason, error.values.get("why") == "spent_on_thinking") == (Reason.JUDGE_UNPARSEABLE, spent)
 
 
 def test_refusal_that_still_gives_a_verdict_counts_by_its_verdict() -> None:
