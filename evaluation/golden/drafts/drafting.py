@@ -36,7 +36,7 @@ SHOWN_QUESTIONS = 8
 NEAREST_PASSAGES = 5
 # Of the drafts that were thrown away, so many are kept to be looked at.
 SHOWN_FLAWED = 50
-_UNREADABLE = frozenset()
+_UNREADABLE = frozenset({Reason.JUDGE_UNPARSEABLE, Reason.JUDGE_REFUSED, Reason.CONTEXT_TOO_LONG})
 
 
 def _read_texts(value: object) -> tuple[str, ...]:

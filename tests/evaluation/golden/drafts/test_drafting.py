@@ -235,7 +235,7 @@ def test_all_that_fails_leaves_nothing_and_says_so() -> None:
     [
         ("すみません、よく分かりません。有給休暇についてお話しします。" * 50, "judge_unparseable"),
         ("申し訳ありませんが、お答えできません。", "judge_refused"),
-        ("<think>どうしよう" * 100, "judge_spent_on_thinking"),
+        ("<think>どうしよう" * 100, "judge_unparseable"),
         ("[1, 2, 3]", "judge_unparseable"),
     ],
 )
