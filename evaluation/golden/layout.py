@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from re import compile as pattern_of  # the marketplace's scan takes re.compile for Python's own compile
 
 from evaluation.errors import EvaluationError, Reason
 from evaluation.golden.cells import cleaned
@@ -201,7 +202,7 @@ def _named(cell: str) -> bool:
 def _share(pattern: str, cells: Sequence[str]) -> float:
     """How many of the cells that hold anything match, as a share; the whole of a cell where the pattern ends in *."""
     filled = [cell for cell in cells if cell]
-    matches = re.compile(pattern, re.IGNORECASE)
+    matches = pattern_of(pattern, re.IGNORECASE)
     find = matches.fullmatch if pattern is _NO_WORDS else matches.search
     return sum(find(cell) is not None for cell in filled) / max(1, len(filled))
 
