@@ -55,19 +55,20 @@ def read_workbook(data: bytes) -> tuple[list[Sheet], list[str]]:
         book = load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
         sheets, hidden = [], []
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            # Some programs leave all formulas to the one that opens the file, with a zero for each.
+            # Some programs leave all formulas to the one that reads the file, with a zero for each.
             not_calculated = re.search(rb"fullCalcOnLoad=.(1|true)", archive.read("xl/workbook.xml")) is not None
-            for sheet in book.worksheets:
-                if sheet.sheet_state != "visible":
-                    hidden.append(sheet.title)
-                    continue
-                # The library has no public name for it.
-                with archive.open(vars(sheet)["_worksheet_path"]) as source:
-                    shape = _shape_of(source, not_calculated=not_calculated)
-                # Many programs write a size of a million empty rows.
-                sheet.reset_dimensions()
-                if (grid := _grid(sheet, shape)).records:
-                    sheets.append(Sheet(sheet.title, grid))
+        worksheets: list[Any] = book.worksheets
+        for sheet in worksheets:
+            if sheet.sheet_state != "visible":
+                hidden.append(sheet.title)
+                continue
+            # The library gives no public name to a sheet's stream.
+            with sheet._get_source() as source:
+                shape = _shape_of(source, not_calculated=not_calculated)
+            # Many programs write a size of a million empty rows.
+            sheet.reset_dimensions()
+            if (grid := _grid(sheet, shape)).records:
+                sheets.append(Sheet(sheet.title, grid))
     return sheets, hidden
 
 
