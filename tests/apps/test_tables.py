@@ -2,6 +2,7 @@
 
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,6 +68,84 @@ def test_files_of_any_kind_and_encoding_are_read(from_file: Any, apps: Apps) -> 
     assert progress(from_file(*FILES.items(), metrics="retrieval")) == ("scored", "", 16, 16)
     japanese, last = [question(n) for n in range(1, 15)], [f"{tag(n)}需要提前几天申请？" for n in (15, 16)]
     assert {call.query for call in apps.calls} == {*japanese, *last}
+
+
+RECORDED = Path(__file__).parents[1] / "data" / "tables"
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "remark"),
+    [
+        ("title_row_above_header_table.xlsx", "有給休暇は何日もらえますか", "見出しは3行目"),
+        ("merged_cells_table.xlsx", "有給休暇は何日もらえますか", ""),
+        (
+            "formula_without_value_table.xlsx",
+            "担当者のフルネームは何ですか",
+            "数式の計算結果が保存されていないセルがあります（B2、A3）",
+        ),
+        ("x000d_table.xlsx", "申請の手順を教えてください\n有給休暇の場合です", ""),
+        ("korean_cp949_table.csv", "연차 휴가는 며칠인가요?", ""),
+        ("langfuse_export_dataset.csv", "有給休暇は何日もらえますか", ""),
+        ("json_in_csv_table.csv", "見積もりの日付はいつですか", "3行目"),
+    ],
+)
+def test_tables_that_people_gave_are_asked_as_they_were_meant(
+    name: str, asked: str, remark: str, from_file: Any, apps: Apps, judge: ScriptedModelServer
+) -> None:
+    judge.on_chat("はい。")
+    output = from_file((name, (RECORDED / name).read_bytes()), metrics="retrieval", concurrency=1, language="ja")
+    assert apps.calls[0].query == asked
+    assert remark in output.text
+    assert remark in output.variables["summary"]
+    assert bool(output.variables["details"]["table"]["notes"]) == bool(remark)
+
+
+def test_a_table_whose_columns_can_not_be_told_is_asked_about(evaluate: Evaluate, apps: Apps) -> None:
+    output = evaluate(golden="No.\t内容\t備考\n1\t有給は？\t10日\n2\t日当は？\t千円", language="ja")
+    assert progress(output) == ("failed", "table_unreadable", 0, 0)
+    assert "「No. / 内容 / 備考」" in output.text
+    assert "「質問」" in output.text
+    assert apps.calls == []
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "told"),
+    [
+        (
+            "旧.xls",
+            b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "Workbook".encode("utf-16-le") + bytes(3000),
+            "古い形式の Excel",
+        ),
+        ("鍵.xlsx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "EncryptedPackage".encode("utf-16-le"), "パスワード"),
+        ("案内.pdf", b"%PDF-1.7\n", "PDF"),
+        ("壊れた.csv", bytes(range(128, 256)) * 9, "文字コード"),
+    ],
+)
+def test_a_file_that_is_no_table_is_told_with_what_to_save_it_as(
+    name: str, data: bytes, told: str, from_file: Any
+) -> None:
+    output = from_file((name, data), language="ja")
+    assert progress(output) == ("failed", "table_unreadable", 0, 0)
+    assert name in output.text
+    assert told in output.text
+    assert "xlsx" in output.text
+
+
+def test_rows_with_more_columns_than_the_header_are_told_and_not_asked(evaluate: Evaluate, apps: Apps) -> None:
+    golden = f"質問,参照\n{question(1)},国内,海外\n{question(2)},1,000円です\n{question(3)},3日前\n"
+    output = evaluate(golden=golden, metrics="retrieval")
+    assert progress(output) == ("scored", "", 2, 2)
+    assert {call.query for call in apps.calls} == {question(2), question(3)}
+    assert output.variables["details"]["rows_unreadable"] == 1
+    assert "見出しより列の多い行は採点しません（2行目）" in output.text
+    assert "3行目" in output.text
+
+
+def test_notes_name_their_file_when_there_are_several(from_file: Any) -> None:
+    titled = ("題.csv", ("質問一覧,\n" + csv(two_rows(1))).encode())
+    output = from_file(titled, ("表.csv", csv(two_rows(2)).encode()), metrics="retrieval")
+    assert progress(output) == ("scored", "", 4, 4)
+    assert "ファイル「題.csv」：見出しは2行目" in output.text
 
 
 def test_pasted_rows_come_before_those_of_the_files(evaluate: Evaluate, files: HostedFiles, apps: Apps) -> None:
