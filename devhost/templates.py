@@ -22,6 +22,7 @@ from typing import Any
 
 import yaml
 
+from devhost import sample_table
 from devhost.flow_nodes import declared_tools, read_yaml
 from devhost.template_batch import batch_edges, batch_nodes
 from devhost.template_nodes import (
@@ -265,21 +266,23 @@ def files() -> dict[str, str]:
 
 
 def stale(folder: Path = WORKFLOWS) -> list[str]:
-    """The template files in `folder` that are missing or differ from what the generator writes."""
-    paths = {folder / name: content for name, content in files().items()}
-    return [
-        path.name for path, content in paths.items() if not path.exists() or path.read_text(encoding="utf-8") != content
-    ]
+    """The files in `folder` that are missing or differ from what the generator writes."""
+    return [name for name, content in _contents().items() if not sample_table.is_same(folder / name, content)]
 
 
 def write(folder: Path = WORKFLOWS) -> list[Path]:
-    """Write every template; returns the paths."""
+    """Write every template and the sample question files; returns the paths."""
     folder.mkdir(exist_ok=True)
     paths = []
-    for name, content in files().items():
+    for name, content in _contents().items():
         paths.append(folder / name)
-        paths[-1].write_text(content, encoding="utf-8", newline="\n")
+        if not sample_table.is_same(paths[-1], content):
+            paths[-1].write_bytes(content)
     return paths
+
+
+def _contents() -> dict[str, bytes]:
+    return {name: content.encode() for name, content in files().items()} | sample_table.sample_files()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -16,6 +16,7 @@ from devhost import templates
 from devhost.chatflow import choose
 from devhost.flow_nodes import declared_tools
 from devhost.knowledge import KnowledgeBase
+from evaluation.golden.files import read_table_file
 from evaluation.golden.table import Row, read_table
 from tests.workflows.dsl import (
     SYSTEM_VARIABLES,
@@ -35,6 +36,7 @@ PAIRS = (
     ("rag_chat_scorecard.yml", "rag_chat_scorecard_en.yml"),
 )
 FILES = [name for pair in PAIRS for name in pair]
+SAMPLES = ["sample_questions.csv", "sample_questions.xlsx", "sample_questions_en.csv", "sample_questions_en.xlsx"]
 BATCH = ["batch_evaluation.yml", "batch_evaluation_en.yml"]
 TOOLS = declared_tools(ROOT)
 LABELS = {"ja": "ja_JP", "en": "en_US"}
@@ -77,9 +79,9 @@ def test_the_files_are_what_the_generator_writes() -> None:
 
 
 def test_the_generator_names_missing_and_changed_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert templates.stale(tmp_path) == FILES + BATCH
+    assert templates.stale(tmp_path) == FILES + BATCH + SAMPLES
     paths = templates.write(tmp_path)
-    assert [path.name for path in paths] == FILES + BATCH
+    assert [path.name for path in paths] == FILES + BATCH + SAMPLES
     assert templates.stale(tmp_path) == []
     changed, removed = paths[1:3]
     changed.write_text(changed.read_text(encoding="utf-8") + "\n", encoding="utf-8")
@@ -87,6 +89,23 @@ def test_the_generator_names_missing_and_changed_files(tmp_path: Path, capsys: p
     assert templates.stale(tmp_path) == [changed.name, removed.name]
     assert templates.main(["--check"]) == 0
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_sample_file_is_the_sample_table_of_the_templates(name: str) -> None:
+    table = read_table_file(name, (templates.WORKFLOWS / name).read_bytes())
+    sample = read_table(
+        (templates.TEXTS / f"golden_{'en' if '_en.' in name else 'ja'}.tsv").read_text(encoding="utf-8")
+    )
+    assert (table.rows, table.unreadable, table.notes) == (sample.rows, 0, ())
+    assert all(row.reference and row.documents for row in table.rows)
+
+
+def test_a_sample_file_that_was_changed_is_told(tmp_path: Path) -> None:
+    templates.write(tmp_path)
+    for name in SAMPLES[:2]:
+        (tmp_path / name).write_bytes((templates.WORKFLOWS / name.replace("questions", "questions_en")).read_bytes())
+    assert templates.stale(tmp_path) == SAMPLES[:2]
 
 
 def test_the_checklist_here_is_the_one_that_studio_showed_for_an_exported_chatflow() -> None:
