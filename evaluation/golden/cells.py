@@ -72,6 +72,9 @@ def _keyed(value: object, kind: Kind) -> str | None:
     for _, key in sorted(named):
         if (found := _keyed(value[key], kind)) is not None:
             return found
+    plain = next((value[key] for key in _TEXT_KEYS if isinstance(value.get(key), (str, list))), None)
+    if plain is not None and (found := _keyed(plain, kind)) is not None:
+        return found
     inner = (_keyed(item, kind) for item in value.values() if isinstance(item, (list, Mapping)) and not _is_plain(item))
     return next((found for found in inner if found is not None), None)
 

@@ -78,9 +78,16 @@ def _of_text(text: str) -> Name | None:
         return min((name for name in found if name.kind == found[0].kind), key=lambda name: name.rank)
     if len(pieces) > 1:
         return pieces[0] if all(pieces) else None
-    # "inputs.question".
-    last = re.split(r"[.:\[\]]+", outer.strip(".:[]"))[-1]
-    return _of_plain(last) if last != outer else None
+    return _of_path(re.split(r"[.:\[\]]+", outer.strip(".:[]")))
+
+
+def _of_path(parts: Sequence[str]) -> Name | None:
+    """What the last part of a path says ("inputs.question"), before a vague one what a clear one does."""
+    last = _of_plain(parts[-1]) if len(parts) > 1 else None
+    if last is None or not last.vague:
+        return last
+    names = [name for part in parts if (name := _of_plain(part)) and name.kind in {"reference", "answer"}]
+    return next((name for name in names if not name.vague), last)
 
 
 def _of_plain(text: str) -> Name | None:
@@ -135,7 +142,8 @@ def _lists() -> _Lists:
     compounds: list[tuple[Kind, str]] = [
         ("answer", f"{_any(answer['before'])}+{_any(heads)}{_any(after)}*"),
         ("answer", f"{_any(heads)}{_any(after)}*{_any(answer['after'])}"),
-        ("reference", f"{_any(reference['before'])}+{_any(right)}{_any(after)}*"),
+        # 「期待されるボットの回答」 is no bot's answer yet.
+        ("reference", f"{_any(reference['before'])}+{_any(answer['before'])}*{_any(right)}{_any(after)}*"),
         ("reference", f"{_any(common)}*{_any(heads)}{_any(after)}*{_any(reference['after_right'])}"),
         ("reference", f"{_any(reference['names'])}{_any(after)}+"),
         ("question", f"{_any(question['before'])}*{_any(question['heads'])}{_any(question['after'])}*"),

@@ -46,7 +46,7 @@ NAMES = {
     """,
     "documents": "文書|参照文書|出典|根拠文書|見つかるべき文書|documents|Source documents|参考文档|来源|문서|Quelle",
     "category": "カテゴリ|カテゴリー|分類|質問カテゴリ|category|Question type|类别|問題類型|카테고리|Kategorie",
-    "contexts": "contexts|retrieved_contexts|検索結果|上下文",
+    "contexts": "contexts|retrieved_contexts|検索結果|检索结果",
 }
 UNKNOWN = """
         No.|No|#|1|2|項目|内容|備考|担当|部署|質問ID|質問番号|質問者|質問日|回答者|回答日|回答数|更新日|id
@@ -93,6 +93,12 @@ def test_another_name_is_not(name: str) -> None:
         ("question|answer|contexts", 0, None),
         ("user_input|retrieved_contexts|response", 0, None),
         ("質問|回答|検索結果|正解", 0, 3),
+        # A passage that somebody chose is not what a bot retrieved.
+        ("question|context|answer", 0, 2),
+        ("inputs.question|outputs.answer|reference_outputs.answer", 0, 2),
+        ("inputs.question|inputs.answer|metadata.id", 0, 1),
+        ("User Query|Expected Bot Response|Bot Response", 0, 1),
+        ("質問|期待されるボットの回答|ボットの回答", 0, 1),
         ("prompt|ground_truth", 0, 1),
         ("inputs.question|outputs.answer", 0, 1),
         ("質問ID|質問|質問者|回答者|回答", 1, 4),

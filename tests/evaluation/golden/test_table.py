@@ -370,6 +370,7 @@ def test_commas_in_the_cells_do_not_outweigh_the_mark_between_them() -> None:
         ("[{'type': 'human', 'content': '有給は？'}]", "['10日']"),
         ('{"anything": "有給は？"}', '{"role": "assistant", "content": "10日"}'),
         ('"有給は？"', '{"days": "10日"}'),
+        ('{"content": "有給は？", "tokens": 5}', '{"text": ["10日"], "answer_start": [3]}'),
     ],
 )
 def test_the_text_inside_json_is_taken(question: str, reference: str) -> None:
