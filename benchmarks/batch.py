@@ -178,18 +178,19 @@ def slow_storage(batch: Batch, count: int = SLOW_ROWS) -> list[Row]:
     """A storage of 20 ms a call: what it takes to begin a run, to go on with one that is nearly done, and to end it."""
     batch.storage.seconds = STORAGE_SECONDS
     changes = {"depth": "economy", "concurrency": 8}
-    first = _phases(batch, count, "before", **changes)
+    batch.run(count, "before", **changes)
     begun = _phases(batch, count, "now", compare_with="before", **changes)
-    # A call that ends after half of the rows, and the next one.
-    _phases(batch, count, "halves", time_limit=max(20, int(first.whole / 2)), **changes)
-    gone_on = _phases(batch, count, "halves", **changes)
+    # A call that ends before its rows do, and the next one.
+    output, _ = batch.run(count, "parts", **{**changes, "concurrency": 1, "time_limit": 30})
+    done = output.variables["done"]
+    gone_on = _phases(batch, count, "parts", **changes)
     batch.storage.seconds = 0.0
     name = f"{count} rows, storage at {STORAGE_SECONDS * 1000:g} ms a call"
     return [
         Row(f"{name}: until the first question", begun.beginning, " s", 2),
         Row("  its storage calls", begun.beginning_calls, most=60),
-        Row(f"{name}: going on, until the first question", gone_on.beginning, " s", 4),
-        Row("  its storage calls", gone_on.beginning_calls, most=count + 60),
+        Row(f"{name}: going on after {done} rows, until the first question", gone_on.beginning, " s", 4),
+        Row("  its storage calls", gone_on.beginning_calls, most=done + 160),
         Row(f"{name}: from the last question to the last line", begun.ending, " s", 8),
         Row("  its storage calls", begun.ending_calls, most=80),
         Row(f"{name}: the whole run", begun.whole, " s"),
