@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from evaluation.golden.table import Row
+from evaluation.judging.clock import Deadline
 from evaluation.judging.places import Caller
 from evaluation.runs.app_events import AppAnswer
 from evaluation.runs.records import RowRecord
@@ -12,7 +13,7 @@ from evaluation.runs.request import RunRequest
 from evaluation.runs.run import RunOutcome, run
 from evaluation.runs.summary import RunReport
 from tests.evaluation.fakes import ScriptedJudge, parts, questions, statements, verdicts
-from tests.evaluation.runs.fakes import MemoryValues, answer, settings
+from tests.evaluation.runs.fakes import ManualClock, MemoryValues, answer, settings
 
 TWO = ("faithfulness", "context_recall")
 CALLS_PER_ROW = 3
@@ -91,3 +92,18 @@ class Place:
 
 def scores(report: RunReport) -> dict[str, float | None]:
     return {name: statistics.mean for name, statistics in report.statistics.items()}
+
+
+def run_until(place: Place, done: int) -> RunReport:
+    """The report of a call whose time is up after that many rows."""
+    clock = ManualClock()
+
+    def app(record: RowRecord) -> AppAnswer:
+        # What is left is enough for scoring and the report, but not for another row.
+        clock.pass_by(234 if record.row == done else 0)
+        return place.bot(record)
+
+    outcome = run(request(deadline=Deadline(240, clock)), place.values, app, place.judge, None)
+    assert outcome.error is None
+    assert (outcome.report.done, outcome.report.finished) == (done, False)
+    return outcome.report
