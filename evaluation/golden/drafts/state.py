@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from evaluation.errors import EvaluationError, Reason
+from evaluation.errors import Reason
 from evaluation.golden.drafts.drafting import Progress
 from evaluation.golden.drafts.plan import Made
 from evaluation.golden.kept import KeptTable, KeptTables, checked_name, table_key
@@ -54,7 +54,7 @@ class DraftStore:
             progress = self._load()
             if progress is not None and progress.rows:
                 self.finish(progress)
-        except EvaluationError:
+        except BaseException:
             self._lock.release()
             raise
         if progress is not None and not progress.finished and (progress.count, progress.mix) == (count, dict(mix)):

@@ -20,13 +20,14 @@ def draft(values: MemoryValues, count: int = 4, *, max_calls: int = 200, name: s
     """One call of the tool's core."""
     store = DraftStore(values, name, "u-1")
     progress = store.begin(count, MIX)
-    tables = KeptTables(values)
-    rows = tables.read(name).rows if tables.head(name) else ()
-    Drafter(DraftRequest(max_calls=max_calls, parallel=1), passages(8), rows, sessions(judge()), store.save).run(
-        progress
-    )
-    store.finish(progress)
-    store.release()
+    try:
+        tables = KeptTables(values)
+        rows = tables.read(name).rows if tables.head(name) else ()
+        request = DraftRequest(max_calls=max_calls, parallel=1)
+        Drafter(request, passages(8), rows, sessions(judge()), store.save).run(progress)
+        store.finish(progress)
+    finally:
+        store.release()
     return progress
 
 
