@@ -32,6 +32,7 @@ def batch_nodes(texts: Mapping[str, Any]) -> list[Node]:
     inputs = {
         "golden": mixed("{{#start.table#}}"),
         "golden_file": {"type": "variable", "value": ["start", "files"]},
+        "table_name": mixed("{{#start.table_name#}}"),
         "run_name": mixed("{{#start.run_name#}}"),
     }
     outputs = [("text", "string"), ("files", "array[file]")]
@@ -41,7 +42,7 @@ def batch_nodes(texts: Mapping[str, Any]) -> list[Node]:
     start = {"type": "start", "variables": start_variables(texts["inputs"])}
     corners = {node_id: (column(index), MAIN_ROW) for index, node_id in enumerate(CHAIN)}
     return [
-        node("start", Place(*corners["start"], 54 + 26 * 3), titles, start),
+        node("start", Place(*corners["start"], 54 + 26 * 4), titles, start),
         judge_settings_node(corners["judge_settings"], texts),
         tool_node("batch", "evaluate_app", corners["batch"], texts, inputs),
         node("output", Place(*corners["output"], 62 + 26 * 2), titles, {"type": "end", "outputs": given}),
@@ -74,6 +75,7 @@ def start_variables(labels: Mapping[str, str]) -> list[dict[str, Any]]:
     fields: dict[str, dict[str, Any]] = {
         "files": files,
         "table": {"max_length": TABLE_CHARACTERS, "type": "paragraph"},
+        "table_name": {"max_length": NAME_CHARACTERS, "type": "text-input"},
         "run_name": {"max_length": NAME_CHARACTERS, "type": "text-input"},
     }
     return [{**common, **own, "label": labels[name], "variable": name} for name, own in fields.items()]

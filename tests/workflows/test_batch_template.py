@@ -23,6 +23,7 @@ from devhost.templates import DSL_VERSION
 from evaluation.golden.files import MAX_FILE_BYTES
 from tests.apps.support import chatflow, documents, question, rows, script, table
 from tests.model_server import ScriptedModelServer
+from tests.tools.support import invoke
 from tests.workflows.dsl import ancestors, checklist, data_by_id, graph_of, outputs_of, references
 
 ROOT = Path(__file__).parents[2]
@@ -71,6 +72,7 @@ def test_every_reference_means_an_output_of_an_earlier_node(name: str) -> None:
     assert seen == {
         ("batch", "start", "table"),
         ("batch", "start", "files"),
+        ("batch", "start", "table_name"),
         ("batch", "start", "run_name"),
         ("output", "batch", "text"),
         ("output", "batch", "files"),
@@ -100,8 +102,9 @@ def test_nodes_have_the_fields_of_an_export(name: str) -> None:
     assert tools == exported_tools
     common = {"default", "hint", "label", "max_length", "options", "placeholder", "required", "type", "variable"}
     of_files = {"allowed_file_extensions", "allowed_file_types", "allowed_file_upload_methods"}
-    files, text, run_name = data_by_id(read(name))["start"]["variables"]
-    assert (set(files), set(text), set(run_name)) == (common | of_files, common, common)
+    files, *texts = data_by_id(read(name))["start"]["variables"]
+    assert [entry["variable"] for entry in texts] == ["table", "table_name", "run_name"]
+    assert (set(files), [set(entry) for entry in texts]) == (common | of_files, [common] * 3)
 
 
 def test_the_tool_nodes_carry_the_labels_that_the_tools_have(name: str) -> None:
@@ -207,6 +210,14 @@ def test_a_pasted_table_needs_no_file_and_no_name(run: Run, apps: Apps) -> None:
     assert reply.node_outputs["batch"]["status"] == "scored"
     assert {call.query for call in apps.calls} == {question(1), question(2)}
     assert isinstance(reply.outputs["files"][0], File)
+
+
+def test_a_kept_table_needs_no_more_than_its_name(run: Run, apps: Apps, plugin: PluginProcess) -> None:
+    saved = {"action": "replace", "table_name": "申請の質問", "golden": table(rows(2))}
+    invoke(plugin, "question_table", saved)
+    reply = run(NAMES[0], table_name="申請の質問")
+    assert reply.node_outputs["batch"]["details"]["table"]["version"] == 1
+    assert {call.query for call in apps.calls} == {question(1), question(2)}
 
 
 def test_nothing_given_is_told_in_the_output(name: str, run: Run, apps: Apps) -> None:
