@@ -10,7 +10,7 @@ from bridge.dify.apps import asker, read_app
 from bridge.dify.places import PLACES
 from bridge.edge import EvaluatorTool, Output, is_true
 from bridge.scorecard import read_thresholds
-from bridge.tables import check_length, language_of, read_questions
+from bridge.tables import check_length, language_of_table, read_questions
 from evaluation.errors import EvaluationError, Reason
 from evaluation.golden.questions import Questions
 from evaluation.golden.table import Row
@@ -46,7 +46,7 @@ class AppTool(EvaluatorTool):
         app = read_app(parameters.get("app"), self.session.app_id)
         questions = first_rows(read_questions(parameters, self.storage), parameters)
         if parameters.get("language") in {None, "", "auto"}:
-            texts = load_texts(language_of(questions.table))
+            texts = load_texts(language_of_table(questions.table) or texts.language)
         try:
             return self._evaluate(parameters, questions, app, texts, entered)
         except EvaluationError as error:
@@ -74,8 +74,8 @@ class AppTool(EvaluatorTool):
         return run_output(outcome, questions, texts, request.deadline)
 
     def failed(self, error: EvaluationError, texts: Texts) -> Output:
-        summary = failure_line(reason_sentence(error.reason, error.values, texts), texts)
-        return Output(f"- {summary}", app_variables(None, None, error, summary))
+        line = failure_line(reason_sentence(error.reason, error.values, texts.of_runs()), texts)
+        return Output(f"- {line}", app_variables(None, None, error, line))
 
 
 def read_gate(value: object) -> GateKind:
@@ -132,12 +132,14 @@ def read_request(
     seconds = read_number(parameters.get("time_limit"), "time_limit", SHORTEST_SECONDS, LONGEST_SECONDS)
     kept = read_number(parameters.get("keep_runs"), "keep_runs", 1, MAX_KEPT_RUNS)
     name = read_text(parameters.get("run_name"), "run_name")
+    label = read_text(parameters.get("app_label"), "app_label")
     return RunRequest(
         name,
         rows,
         settings,
         Deadline(seconds or DEFAULT_SECONDS, since=entered),
-        name or texts.get("report.this_app"),
+        name or label or texts.get("report.this_app"),
+        label,
         concurrency=read_count(parameters.get("concurrency"), "concurrency", 4, MAX_CONCURRENCY),
         fresh=is_true(parameters.get("fresh")),
         compare_with=read_text(parameters.get("compare_with"), "compare_with"),

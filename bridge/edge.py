@@ -16,8 +16,9 @@ from dify_plugin.entities.tool import ToolInvokeMessage
 
 from bridge.dify.messages import sendable
 from bridge.dify.places import SharedStorage
+from bridge.dify.selection import chosen_language
 from evaluation.errors import EvaluationError, Reason, whereabouts
-from evaluation.languages import Language, choose_language
+from evaluation.languages import LANGUAGES, Language, choose_language, language_of_texts
 from evaluation.sample import is_variable_name
 from evaluation.texts import Texts, load_texts
 
@@ -60,6 +61,13 @@ class EvaluatorTool(Tool):
         """The plugin's storage."""
         return SharedStorage(self.session.storage)
 
+    def usual_language(self) -> Language | None:
+        """The one chosen in judge_settings, for what has neither a setting nor a text to go by."""
+        try:
+            return chosen_language(self.session.storage, self.session.app_id)
+        except Exception:  # noqa: BLE001 - what only chooses words must not cost a result
+            return None
+
     @abstractmethod
     def run(self, parameters: Mapping[str, Any], texts: Texts) -> Output:
         """The tool's output.
@@ -88,7 +96,7 @@ class EvaluatorTool(Tool):
     def _safely(self, parameters: Mapping[str, Any]) -> Output:
         texts = load_texts(choose_language(parameters.get("language")))
         try:
-            texts = load_texts(language_of(parameters))
+            texts = load_texts(language_of(parameters, self.usual_language))
             try:
                 output = self.run(parameters, texts)
             except EvaluationError as error:
@@ -99,10 +107,11 @@ class EvaluatorTool(Tool):
             return self.failed(EvaluationError(Reason.INTERNAL_ERROR), texts)
 
 
-def language_of(parameters: Mapping[str, Any]) -> Language:
-    """The language of the setting, or that of the inputs."""
-    sources = (" ".join(_texts(parameters.get(name), name)) for name in _LANGUAGE_SOURCES)
-    return choose_language(parameters.get("language"), *sources)
+def language_of(parameters: Mapping[str, Any], usual: Callable[[], Language | None] = lambda: None) -> Language:
+    """The language of the setting, else that of the inputs, else the usual one, else English."""
+    setting = parameters.get("language")
+    of_inputs = language_of_texts(*(" ".join(_texts(parameters.get(name), name)) for name in _LANGUAGE_SOURCES))
+    return choose_language(setting) if setting in LANGUAGES else of_inputs or usual() or "en"
 
 
 def _texts(value: object, field: str) -> Iterator[str]:

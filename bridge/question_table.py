@@ -20,7 +20,7 @@ from evaluation.golden.kept_rows import (
     rows_of,
 )
 from evaluation.golden.table import Row
-from evaluation.languages import choose_language
+from evaluation.languages import language_of_texts
 from evaluation.report.escape import unescape
 from evaluation.report.kept_table import conflict_text, duplicates_remarks, rows_text, tables_text, title
 from evaluation.report.markdown import reason_sentence
@@ -116,7 +116,7 @@ class QuestionTableTool(EvaluatorTool):
 def _listed(tables: KeptTables, parameters: Mapping[str, Any], texts: Texts) -> Output:
     heads = tables.heads()
     if parameters.get("language") in {None, "", "auto"} and heads:
-        texts = load_texts(choose_language(None, " ".join(head.name for head in heads)))
+        texts = load_texts(language_of_texts(" ".join(head.name for head in heads)) or texts.language)
     line = texts.get("kept.tables", count=len(heads)) if heads else texts.get("kept.no_tables")
     details = {"tables": [{"name": head.name, **_version(head.newest)} for head in heads]}
     return Output(tables_text(heads, texts), _variables(None, (), line, texts, details=details))
@@ -150,7 +150,7 @@ def _texts_of(rows: Iterable[Row], name: str, parameters: Mapping[str, Any], tex
     if parameters.get("language") not in {None, "", "auto"}:
         return texts
     cells = [text for row in islice(rows, LANGUAGE_ROWS) for text in (row.question, row.reference)]
-    return load_texts(choose_language(None, " ".join([name, *cells])))
+    return load_texts(language_of_texts(" ".join([name, *cells])) or texts.language)
 
 
 def _output(

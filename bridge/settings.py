@@ -6,6 +6,7 @@ from typing import Any
 from bridge.dify.selection import MODEL_FIELDS, Selection, read_selector, save
 from bridge.edge import EvaluatorTool, Output, is_true
 from evaluation.errors import EvaluationError, Reason
+from evaluation.languages import LANGUAGES
 from evaluation.report.escape import escape, unescape
 from evaluation.result import status_of
 from evaluation.texts import Texts
@@ -13,7 +14,9 @@ from evaluation.texts import Texts
 
 class SettingsTool(EvaluatorTool):
     def run(self, parameters: Mapping[str, Any], texts: Texts) -> Output:
-        chosen = Selection(*(read_selector(parameters.get(name)) for name in MODEL_FIELDS))
+        model, embedding_model = (read_selector(parameters.get(name)) for name in MODEL_FIELDS)
+        language = parameters.get("language")
+        chosen = Selection(model, embedding_model, language if language in LANGUAGES else None)
         if chosen.model is None:
             raise EvaluationError(Reason.MODEL_NOT_SELECTED, field="model")
         workspace = is_true(parameters.get("workspace_default"))
@@ -42,6 +45,6 @@ def _output(chosen: Selection, line: str, error: EvaluationError | None, details
             "status": status_of(error),
             "reason": error.reason.value if error else "",
             "summary": unescape(line),
-            "details": {"model": model, "embedding_model": embedding_model, **details},
+            "details": {"model": model, "embedding_model": embedding_model, "language": chosen.language, **details},
         },
     )

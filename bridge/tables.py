@@ -14,7 +14,7 @@ from evaluation.golden.kept import KeptTables
 from evaluation.golden.pasted import MAX_TABLE_CHARACTERS
 from evaluation.golden.questions import Questions, kept_questions, pasted_questions
 from evaluation.golden.table import Row, Table, joined_table, read_table
-from evaluation.languages import Language, choose_language
+from evaluation.languages import Language, language_of_texts
 from evaluation.sample import MAX_TEXT_CHARACTERS, read_text
 from evaluation.storage.values import Values
 
@@ -71,10 +71,10 @@ def check_length(row: Row) -> None:
         )
 
 
-def language_of(table: Table) -> Language:
-    """That of the questions together: a first one such as "VPN?" has none of its own."""
+def language_of_table(table: Table) -> Language | None:
+    """That of the questions together, as a first one such as "VPN?" has none of its own; None without letters."""
     first = table.rows[:20]
-    return choose_language(None, " ".join(row.question for row in first), " ".join(row.reference for row in first))
+    return language_of_texts(" ".join(row.question for row in first), " ".join(row.reference for row in first))
 
 
 def table_details(questions: Questions) -> dict[str, Any]:

@@ -13,17 +13,20 @@ _LETTER = r"[^\W\d_]"
 
 
 def choose_language(setting: object, *texts: str) -> Language:
-    """The language of the setting, or with "auto" (or anything unknown) that of the texts' script.
+    """The language of the setting, or with "auto" (or anything unknown) that of the texts; English without any."""
+    return setting if setting in LANGUAGES else language_of_texts(*texts) or "en"
+
+
+def language_of_texts(*texts: str) -> Language | None:
+    """The language of the texts' script; None when there is no letter in them.
 
     The first text that has letters decides: kana is Japanese, characters that Japanese does not write are Chinese,
     other scripts are English. Chinese characters alone may be either (「有給休暇日数」), so the texts after it are
     looked at for kana before it counts as Chinese.
     """
-    if setting in LANGUAGES:
-        return setting
     samples = [text[:4000] for text in texts if re.search(_LETTER, text[:4000])]
     if not samples:
-        return "en"
+        return None
     if re.search(_KANA, samples[0]):
         return "ja"
     if not re.search(_HAN, samples[0]):

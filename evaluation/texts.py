@@ -34,6 +34,11 @@ class Texts:
         """The sentence with a remark in brackets after it."""
         return sentence + self.get("aside", remark=remark)
 
+    def of_runs(self) -> "Texts":
+        """The same sentences, where some reasons are worded for a run over a table, whose user has no node at hand."""
+        reasons = {**self._entries["reasons"], **self._entries["reasons_in_runs"]}
+        return Texts(self.language, {**self._entries, "reasons": reasons})
+
     def reason(self, reason: Reason, values: Mapping[str, Any]) -> str:
         """The sentence for a reason code, with the parameter's label where it names a field; "" for no reason.
 

@@ -40,7 +40,7 @@ METRIC_OUTPUTS = {
 ORDER = (
     *("action", "app", "question", "answer", "contexts", "reference", "documents"),
     *("document_text", "document_name", "knowledge"),
-    *("golden", "golden_file", "table_name", "examples", "version", "run_name", "compare_with"),
+    *("golden", "golden_file", "table_name", "examples", "version", "run_name", "app_label", "compare_with"),
     *("model", "embedding_model", "metrics", "depth", "language"),
     *("workspace_default", "state", "votes", "question_count", "similarity_weight", "concurrency", "parallel_calls"),
     *("knowledge_address", "knowledge_key", "draft_count", *(f"{kind}_share" for kind in KINDS), "max_calls"),
@@ -74,7 +74,7 @@ PARAMETERS = {
         *("votes", "question_count", "threshold"),
     ],
     "evaluate_app": [
-        *("app*", "golden", "golden_file", "table_name", "run_name"),
+        *("app*", "golden", "golden_file", "table_name", "run_name", "app_label"),
         *("model", "embedding_model", "metrics", "depth", "language", "threshold"),
         *(f"{metric}_threshold" for metric in METRICS),
         *("gate", "max_failed"),
@@ -295,6 +295,8 @@ def test_a_shared_parameter_is_the_same_in_all_tools(name: str, tools: list[str]
     free["depth"] = free["reference"] = {"human_description"}
     # Beside a file a pasted table is no longer needed, and its further columns mean something.
     free["golden"] = {"required", "human_description", "llm_description"}
+    # Of this call alone, or what the other tools fall back on.
+    free["language"] = {"human_description"}
     # A name to save under, or to look up.
     free["table_name"] = {"human_description", "llm_description"}
     # Chunks to judge, or to make questions from.
@@ -315,7 +317,7 @@ def test_the_optional_judge_model_is_described_alike_in_all_metrics() -> None:
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_inputs_are_wired_and_settings_are_chosen(name: str) -> None:
     wired = {"question", "answer", "reference", "contexts", "golden", "documents"}
-    wired |= {"golden_file", "run_name", "compare_with", "table_name", "version"}
+    wired |= {"golden_file", "run_name", "app_label", "compare_with", "table_name", "version"}
     wired |= {"document_text", "document_name", "knowledge", "examples"}
 
     for entry in TOOLS[name]["parameters"]:

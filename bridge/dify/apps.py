@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from bridge.dify.failures import failure, innermost, is_busy
 from bridge.dify.messages import sendable
 from bridge.dify.places import watched
+from bridge.dify.wording import useful
 from evaluation.errors import TRANSIENT, EvaluationError, Reason
 from evaluation.runs.app_events import AppAnswer, read_events
 from evaluation.runs.records import RowRecord
@@ -158,7 +159,7 @@ def _of_stream(error: EvaluationError) -> EvaluationError:
     if error.reason is not Reason.APP_FAILED:
         return error
     text = str(error.values["text"])
-    shown = innermost(text)[0].strip()[:MESSAGE_CHARACTERS]
+    shown = useful(text)[:MESSAGE_CHARACTERS]
     reason = failure(text).reason
     if reason is Reason.DIFY_BUSY:
         return EvaluationError(reason)
@@ -174,7 +175,7 @@ def app_failure(text: str) -> EvaluationError:
     message = innermost(text)[0].strip()
     reason = _reason_of(status, message, text)
     if reason in {Reason.APP_FAILED, Reason.APP_INPUT_MISSING}:
-        return EvaluationError(reason, text=message[:MESSAGE_CHARACTERS])
+        return EvaluationError(reason, text=useful(message)[:MESSAGE_CHARACTERS])
     return EvaluationError(reason)
 
 

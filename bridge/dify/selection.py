@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from evaluation.errors import EvaluationError, Reason
+from evaluation.languages import LANGUAGES, Language
 
 MODEL_FIELDS = ("model", "embedding_model")
 _WORKSPACE_KEY = "judge_settings/workspace"
@@ -22,10 +23,11 @@ class Storage(Protocol):
 
 @dataclass(frozen=True)
 class Selection:
-    """The selectors that count, None where nothing was chosen anywhere."""
+    """The selectors that count, None where nothing was chosen anywhere, and the language of what has no text."""
 
     model: Mapping[str, Any] | None = None
     embedding_model: Mapping[str, Any] | None = None
+    language: Language | None = None
 
 
 def read_selector(value: object) -> dict[str, Any] | None:
@@ -50,7 +52,13 @@ def select_models(parameters: Mapping[str, Any], storage: Storage, app_id: str |
             break
         saved = load(storage, key)
         chosen = {name: selector or read_selector(saved.get(name)) for name, selector in chosen.items()}
-    return Selection(**chosen)
+    return Selection(chosen["model"], chosen["embedding_model"])
+
+
+def chosen_language(storage: Storage, app_id: str | None) -> Language | None:
+    """The language that was chosen with the models for the app, else for the workspace; None without any."""
+    saved = (load(storage, key).get("language") for key in _keys(app_id))
+    return next((language for language in saved if language in LANGUAGES), None)
 
 
 def _keys(app_id: str | None) -> list[str]:
@@ -78,7 +86,7 @@ def load(storage: Storage, key: str) -> dict[str, Any]:
 
 
 def save(storage: Storage, app_id: str | None, selection: Selection, *, workspace: bool) -> bool:
-    """Saves the models for the app and, when asked, as the workspace's default.
+    """Saves the models and the language for the app and, when asked, as the workspace's default.
 
     Returns:
         Whether anything was written: what is saved already is left alone.
@@ -89,7 +97,7 @@ def save(storage: Storage, app_id: str | None, selection: Selection, *, workspac
     keys = [*([app_key(app_id)] if app_id else []), *([_WORKSPACE_KEY] if workspace else [])]
     if not keys:
         raise EvaluationError(Reason.NO_APP)
-    value = {name: getattr(selection, name) for name in MODEL_FIELDS if getattr(selection, name)}
+    value = {name: chosen for name in (*MODEL_FIELDS, "language") if (chosen := getattr(selection, name))}
     written = False
     for key in keys:
         if load(storage, key) != value:

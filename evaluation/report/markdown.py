@@ -16,6 +16,7 @@ from evaluation.texts import Texts
 
 QUOTE_CHARACTERS = 60
 REASON_CHARACTERS = 80
+MESSAGE_CHARACTERS = 160
 QUOTES = 3
 
 
@@ -74,7 +75,8 @@ def _remarks(result: MetricResult, reason: str, texts: Texts) -> Iterator[str]:
 def reason_sentence(reason: Reason, values: Mapping[str, Any], texts: Texts) -> str:
     """The sentence for a reason code; what it quotes is escaped. The field is a name of ours, which gives a label."""
     quoted = {
-        name: escape(value, QUOTE_CHARACTERS)
+        # What an app said of its failure comes to its point late.
+        name: escape(value, MESSAGE_CHARACTERS if name == "text" else QUOTE_CHARACTERS)
         for name, value in values.items()
         if isinstance(value, str) and name not in {"field", "why"}
     }

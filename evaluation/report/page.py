@@ -23,6 +23,7 @@ LIMITS = (
 
 def render_html(report: RunReport, texts: Texts) -> str:
     """The report as an HTML page of at most 2 MB, in UTF-8. What is longer is shortened, which the page says."""
+    texts = texts.of_runs()
     for limits in LIMITS:
         page = _template().render(page_of(report, texts, limits), t=texts.get, style=_style()).lstrip()
         if len(page.encode()) <= MAX_BYTES:

@@ -29,7 +29,7 @@ MODEL_CHARACTERS = 60
 
 def run_text(report: RunReport, texts: Texts) -> str:
     """The verdict, a list of the means, what changed, what to do first, and what was asked and what it cost."""
-    report = quoting(report, escape, QUESTION_CHARACTERS)
+    report, texts = quoting(report, escape, QUESTION_CHARACTERS), texts.of_runs()
     sections = [f"**{verdict(report, texts)}**", sentences_of(remarks(report, texts), texts)]
     if any(stats.scored for stats in report.statistics.values()):
         sections += [f"**{texts.get('report.means')}**", _means(report, texts), compared(report, texts)]
@@ -43,7 +43,7 @@ def run_text(report: RunReport, texts: Texts) -> str:
 
 def run_line(report: RunReport, texts: Texts) -> str:
     """App and run, the verdict, every mean with its count, what changed and what to do first; made for Markdown."""
-    report = quoting(report, escape, QUESTION_CHARACTERS)
+    report, texts = quoting(report, escape, QUESTION_CHARACTERS), texts.of_runs()
     means = [
         texts.aside(
             f"{texts.get(f'metrics.{name}')} {score_text(stats.mean)}", texts.get("report.count", count=stats.scored)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import floor
 
 from evaluation.errors import PASSING, UNSEEN, Reason
-from evaluation.report.markdown import capitalized
+from evaluation.report.markdown import MESSAGE_CHARACTERS, capitalized
 from evaluation.report.numbers import difference_text, money, score_against, score_text
 from evaluation.report.run_rows import app_sentence
 from evaluation.runs.causes import Cause
@@ -21,7 +21,6 @@ FEW_QUESTIONS = 10
 # Questions that a sentence names.
 MOST_NAMED = 3
 NAME_CHARACTERS = 80
-MESSAGE_CHARACTERS = 160
 # Why no sign is given -> the text, where it is not that there is no clear difference.
 _UNTOLD: Mapping[str, str] = {
     "no_pairs": "no_pairs",

@@ -50,7 +50,7 @@ QUESTION_CHARACTERS = 60
 
 def render_xlsx(report: RunReport, texts: Texts) -> bytes:
     """The report as an .xlsx file. No cell is a formula; numbers are numbers, with full precision."""
-    book = Workbook(write_only=True)
+    book, texts = Workbook(write_only=True), texts.of_runs()
     _summary(book, report, texts)
     _rows(book, report, texts)
     buffer = io.BytesIO()

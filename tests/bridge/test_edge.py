@@ -150,6 +150,20 @@ def test_language_from_the_setting_or_the_inputs(parameters: dict[str, Any], lan
     assert language_of(parameters) == language
 
 
+@pytest.mark.parametrize(
+    ("parameters", "language"),
+    [
+        ({}, "zh"),
+        ({"language": "auto", "question": "5", "answer": "llm.text"}, "zh"),
+        ({"question": "何日ですか"}, "ja"),
+        ({"language": "en"}, "en"),
+    ],
+)
+def test_the_usual_language_is_that_of_inputs_without_any(parameters: dict[str, Any], language: str) -> None:
+    assert language_of(parameters, lambda: "zh") == language
+    assert language_of(parameters, lambda: None) == (language if language != "zh" else "en")
+
+
 def test_input_that_breaks_the_choice_of_language_breaks_no_chat() -> None:
     class Broken(str):
         __slots__ = ()

@@ -147,6 +147,25 @@ def test_without_a_model_nothing_is_saved(run: Run, storage_calls: list[str]) ->
     assert output.variables["saved"] is False
 
 
+@pytest.mark.parametrize(("language", "said"), [("ja", "質問がありません"), ("zh", "没有问题"), (None, "no question")])
+def test_an_error_without_a_text_to_go_by_is_in_the_apps_language(language: Any, said: str, run: Run) -> None:
+    run("judge_settings", language=language)
+    nothing = dict.fromkeys(("question", "answer", "contexts", "reference"))
+    for tool in METRICS:
+        output = run(tool, **nothing)
+        assert said in output.variables["summary"]
+        assert said in output.text
+
+
+def test_a_text_and_the_nodes_own_setting_go_before_the_apps_language(run: Run, storage_calls: list[str]) -> None:
+    run("judge_settings", language="zh")
+    asked = len(storage_calls)
+    assert "忠実性" in run("faithfulness").text
+    assert "Faithfulness" in run("faithfulness", language="en", question=None, answer=None).text
+    # Nothing was looked up for what says its language itself.
+    assert len(storage_calls) == asked
+
+
 TABLE = "\n".join(
     [
         "質問\t参照",

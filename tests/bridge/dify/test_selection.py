@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bridge.dify.selection import Selection, app_key, load, read_selector, save, select_models
+from bridge.dify.selection import Selection, app_key, chosen_language, load, read_selector, save, select_models
 from evaluation.errors import EvaluationError, Reason
 
 NODE = {"provider": "p", "model": "node", "mode": "chat"}
@@ -156,3 +156,32 @@ def test_full_storage_is_told() -> None:
     with pytest.raises(EvaluationError) as caught:
         save(kept, "a1", Selection(NODE), workspace=False)
     assert caught.value.reason is Reason.STORAGE_FAILED
+
+
+# --- the language ---
+
+
+def test_the_language_is_kept_with_the_models_and_the_apps_own_goes_before_the_workspaces() -> None:
+    kept = store()
+    assert chosen_language(kept, "a1") is None
+    save(kept, "other", Selection(NODE, language="en"), workspace=True)
+    assert chosen_language(kept, "a1") == "en"
+    save(kept, "a1", Selection(NODE, language="ja"), workspace=False)
+    assert (chosen_language(kept, "a1"), chosen_language(kept, None)) == ("ja", "en")
+    assert names(select_models({}, kept, "a1")) == ("node", None)
+
+
+def test_another_language_is_a_change_and_none_takes_it_back() -> None:
+    kept = store()
+    assert save(kept, "a1", Selection(NODE, language="ja"), workspace=False)
+    assert not save(kept, "a1", Selection(NODE, language="ja"), workspace=False)
+    assert save(kept, "a1", Selection(NODE), workspace=False)
+    assert chosen_language(kept, "a1") is None
+
+
+@pytest.mark.parametrize("language", ["de", "", None, 5, ["ja"]])
+def test_a_language_that_there_is_not_is_none(language: object) -> None:
+    kept = store(app={"model": APP, "language": language}, workspace={"model": WORKSPACE, "language": "zh"})
+    assert chosen_language(kept, "a1") == "zh"
+    kept.broken = True
+    assert chosen_language(kept, "a1") is None
