@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from evaluation.errors import EvaluationError, Reason
 from evaluation.golden.kept_rows import KeptRow, counted, differences, stamped
 from evaluation.storage.lock import Lock
+from evaluation.storage.many import read_all
 from evaluation.storage.register import Register
 from evaluation.storage.values import MAX_VALUE_BYTES, Values, discard, read, write
 
@@ -106,9 +107,12 @@ class KeptTables:
         self._register = Register(values, "tables/names")
 
     def heads(self) -> list[TableHead]:
-        """All tables, the last changed first."""
-        heads = (self.head(name) for name in self._register.names())
-        return sorted((head for head in heads if head), key=lambda head: head.newest.at, reverse=True)
+        """All tables, the last changed first; without those whose head can't be read, which `names` has."""
+        heads: list[TableHead] = []
+        for data in read_all(self._values, [f"{table_key(name)}/head" for name in self._register.names()]):
+            with contextlib.suppress(EvaluationError):
+                heads += [_read_head(data)] if data is not None else []
+        return sorted(heads, key=lambda head: head.newest.at, reverse=True)
 
     def names(self) -> list[str]:
         """The names of all tables, the latest first."""
@@ -231,8 +235,7 @@ class KeptTables:
 
     def _rows(self, name: str, version: Version) -> tuple[KeptRow, ...]:
         rows: list[KeptRow] = []
-        for part in version.parts:
-            data = read(self._values, f"{table_key(name)}/{part}")
+        for data in read_all(self._values, [f"{table_key(name)}/{part}" for part in version.parts]):
             try:
                 rows += [KeptRow.from_dict(value) for value in json.loads(zlib.decompress(data or b""))]
             except (ValueError, zlib.error) as error:

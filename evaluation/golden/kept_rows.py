@@ -149,13 +149,15 @@ def records_of(rows: Iterable[KeptRow], language: Language) -> list[dict[str, st
     for kept in rows:
         cells = {name: getattr(kept.row, name) for name in ("question", "reference", "documents", "category")}
         record = {names[name]: cell for name, cell in cells.items()}
-        # A column of the user's may have a name of ours.
-        record |= {name: cell for name, cell in kept.row.others.items() if name not in names.values()}
-        record[names["state"]] = label(f"kept.states.{kept.state}")
-        record[names["kind"]] = label(f"kept.kinds.{kept.kind}") if kept.kind in KINDS else ""
-        record[names["quote"]] = "\n".join(source.quote for source in kept.sources)
-        record[names["document"]] = "\n".join(source.document for source in kept.sources)
-        records.append({**record, names["id"]: kept.id})
+        ours = {
+            "state": label(f"kept.states.{kept.state}"),
+            "kind": label(f"kept.kinds.{kept.kind}") if kept.kind in KINDS else "",
+            "quote": "\n".join(source.quote for source in kept.sources),
+            "document": "\n".join(source.document for source in kept.sources),
+            "id": kept.id,
+        }
+        # Where a column of the user's has a name of ours, it is the user's that is shown.
+        records.append(record | {names[name]: cell for name, cell in ours.items()} | dict(kept.row.others))
     always = {names[name] for name in ("question", "reference", "state", "id")}
     filled = always | {name for record in records for name, cell in record.items() if cell}
     return [{name: cell for name, cell in record.items() if name in filled} for record in records]
@@ -228,11 +230,14 @@ def differences(mine: Sequence[KeptRow], theirs: Sequence[KeptRow]) -> list[tupl
 
 
 def stamped(old: Iterable[KeptRow], new: Iterable[KeptRow], by: str, at: str) -> list[KeptRow]:
-    """The new rows; those that say something else than before carry who changed them and when."""
+    """The new rows, each with an id of its own; those that say something else than before carry who changed them."""
     before = {kept.id: kept for kept in old}
-    return [
-        replace(kept, changed_by=earlier.changed_by, changed_at=earlier.changed_at)
-        if (earlier := before.get(kept.id)) and earlier.says_the_same(kept)
-        else replace(kept, changed_by=by, changed_at=at)
-        for kept in new
-    ]
+    result, used = [], set[str]()
+    for kept in new:
+        earlier = before.get(kept.id) if kept.id not in used else None
+        same = earlier is not None and earlier.says_the_same(kept)
+        hand = (earlier.changed_by, earlier.changed_at) if earlier and same else (by, at)
+        name = _new_id() if kept.id in used else kept.id
+        used.add(name)
+        result.append(replace(kept, id=name, changed_by=hand[0], changed_at=hand[1]))
+    return result

@@ -12,7 +12,7 @@ NAME = "申請の質問"
 
 
 def keep(plugin: PluginProcess, count: int, **states: str) -> None:
-    records = [{**row, "状態": states.get(f"q{n}", "")} for n, row in enumerate(rows(count), start=1)]
+    records = [{**row, "行の状態": states.get(f"q{n}", "")} for n, row in enumerate(rows(count), start=1)]
     parameters = {"action": "replace", "table_name": NAME, "golden": table(records)}
     assert invoke(plugin, "question_table", parameters).variables["saved"] is True
 

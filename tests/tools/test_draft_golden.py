@@ -82,9 +82,9 @@ def test_drafts_are_made_and_stand_in_the_table_as_drafts(draft: Draft, plugin: 
         "参照": "11です。",
         "文書": "規程1.md",
         "カテゴリ": "一つの事実",
-        "状態": "下書き",
-        "質問の種類": "一つの事実",
-        "根拠の引用": "有給休暇は、入社して6か月たった社員に11を付与します。",
+        "行の状態": "下書き",
+        "下書きの種類": "一つの事実",
+        "下書きの引用": "有給休暇は、入社して6か月たった社員に11を付与します。",
         "引用元の文書": "規程1.md",
         "行ID": rows(output)[0]["行ID"],
     }
@@ -119,7 +119,7 @@ def test_without_a_mix_there_are_some_of_all(draft: Draft) -> None:
         "false_premise": 1,
         "unanswerable": 1,
     }
-    [unanswerable] = [row for row in rows(output) if row["質問の種類"] == "資料にない"]
+    [unanswerable] = [row for row in rows(output) if row["下書きの種類"] == "資料にない"]
     assert (unanswerable["参照"], unanswerable.get("文書", "")) == ("資料には記載がありません", "")
 
 

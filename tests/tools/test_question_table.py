@@ -54,7 +54,7 @@ def test_a_table_is_saved_shown_and_listed(tables: Tables) -> None:
         "質問": "出張の日当はいくらですか",
         "参照": "2,000円です",
         "部署": "営業",
-        "状態": "確認済み",
+        "行の状態": "確認済み",
         "行ID": "",
     }
     assert "- 出張の日当はいくらですか → 2,000円です" in shown.text
@@ -75,7 +75,10 @@ def test_what_was_shown_can_be_changed_and_saved_again_and_rows_keep_their_ids(t
     changed = tables().variables["table"].replace("月末です", "毎月末日です").replace("確認済み", "下書き", 1)
     after = rows(tables("replace", golden=changed))
     assert [row["行ID"] for row in after] == [row["行ID"] for row in before]
-    assert [(row["参照"], row["状態"]) for row in after] == [("2,000円です", "下書き"), ("毎月末日です", "確認済み")]
+    assert [(row["参照"], row["行の状態"]) for row in after] == [
+        ("2,000円です", "下書き"),
+        ("毎月末日です", "確認済み"),
+    ]
     assert version(tables("replace", golden=changed)) == (False, 2, 2)
 
 
@@ -99,7 +102,7 @@ def test_files_are_saved_with_the_pasted_rows(tables: Tables) -> None:
 
 
 def test_states_choose_the_rows_that_are_shown(tables: Tables) -> None:
-    tables("replace", golden="質問\t参照\t状態\nQ1\tA1\t下書き\nQ2\tA2\t使わない\nQ3\tA3\t\n")
+    tables("replace", golden="質問\t参照\t行の状態\nQ1\tA1\t下書き\nQ2\tA2\t使わない\nQ3\tA3\t\n")
     assert {
         state: [row["質問"] for row in rows(tables(state=state))] for state in ("draft", "off", "confirmed", "all")
     } == {
@@ -225,7 +228,7 @@ def test_hostile_texts_are_kept_as_they_are_and_shown_harmless(tables: Tables) -
 def test_everything_is_said_in_the_language_that_is_set(language: str, tables: Tables) -> None:
     words = {"ja": "保存しました", "en": "Saved “", "zh": "已将"}
     assert words[language] in tables("replace", golden=TABLE, language=language).text
-    labels = {"ja": "状態", "en": "State", "zh": "状态"}
+    labels = {"ja": "行の状態", "en": "Row state", "zh": "行状态"}
     assert labels[language] in rows(tables(language=language))[0]
 
 
@@ -268,14 +271,14 @@ def test_a_pasted_table_goes_before_the_named_one_and_it_is_said(tables: Tables,
 
 
 def test_drafts_are_used_only_when_asked_for_and_rows_that_are_off_never(tables: Tables, run: Run) -> None:
-    tables("replace", golden=f"質問\t参照\t状態\n{QUESTION}\t10日\t下書き\n他の質問\t答え\t\n")
+    tables("replace", golden=f"質問\t参照\t行の状態\n{QUESTION}\t10日\t下書き\n他の質問\t答え\t\n")
     without = run("reference_lookup", table_name=NAME)
     assert (outcome(without), without.variables["reference"]) == (("not_applicable", "not_found"), "")
     assert "下書き1件は使っていません" in without.text
     drafts = run("reference_lookup", table_name=NAME, include_drafts=True)
     assert drafts.variables["reference"] == "10日"
     assert "まだ確認していない下書き" in drafts.text
-    tables("replace", golden=f"質問\t参照\t状態\n{QUESTION}\t10日\t使わない\n")
+    tables("replace", golden=f"質問\t参照\t行の状態\n{QUESTION}\t10日\t使わない\n")
     off = run("reference_lookup", table_name=NAME, include_drafts=True)
     assert outcome(off) == ("failed", "table_empty")
     assert "使わない1件" in off.text

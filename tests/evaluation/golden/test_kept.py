@@ -376,6 +376,16 @@ def test_a_damaged_head_is_no_table_that_is_not_there(damage: bytes) -> None:
     assert values.get(f"{kept.table_key(NAME)}/head") == damage
 
 
+def test_one_damaged_table_does_not_hide_the_others() -> None:
+    values = MemoryValues()
+    save(values, "一")
+    save(values, "一", name="別の表")
+    values.set(f"{kept.table_key(NAME)}/head", b"{")
+
+    assert [head.name for head in KeptTables(values).heads()] == ["別の表"]
+    assert set(KeptTables(values).names()) == {NAME, "別の表"}
+
+
 def test_a_part_that_is_gone_is_told_and_other_versions_can_be_brought_back() -> None:
     values = MemoryValues()
     save(values, "一")

@@ -92,21 +92,24 @@ def test_the_columns_are_named_so_that_they_are_recognised(language: Language) -
 
 
 def test_a_table_shows_no_columns_that_nobody_filled() -> None:
-    assert list(records_of([KeptRow(TRIP)], "ja")[0]) == ["質問", "参照", "状態", "行ID"]
+    assert list(records_of([KeptRow(TRIP)], "ja")[0]) == ["質問", "参照", "行の状態", "行ID"]
 
 
 def test_rows_without_a_state_are_confirmed() -> None:
-    kept = rows_of(read_table("質問\t参照\t状態\nQ1\tA1\t下書き\nQ2\tA2\t\nQ3\tA3\tOFF"))
+    kept = rows_of(read_table("質問\t参照\t行の状態\nQ1\tA1\t下書き\nQ2\tA2\t\nQ3\tA3\tOFF"))
 
     assert [one.state for one in kept] == ["draft", "confirmed", "off"]
     assert len({one.id for one in kept}) == 3
 
 
-def test_an_input_of_the_app_that_is_called_state_stays_an_input() -> None:
-    kept = rows_of(read_table("question,reference,state\nQ1,A1,Texas\nQ2,A2,off"))
+def test_columns_of_the_users_stay_inputs_whatever_they_are_called() -> None:
+    text = "question,reference,state,quote,Row state\nQ1,A1,Texas,Time flies,solid\nQ2,A2,off,,off"
+    kept = rows_of(read_table(text))
 
-    assert [one.row.others for one in kept] == [{"state": "Texas"}, {"state": "off"}]
+    assert kept[0].row.others == {"state": "Texas", "quote": "Time flies", "Row state": "solid"}
     assert [one.state for one in kept] == ["confirmed", "confirmed"]
+    # And are shown as they are, even where a column of ours has that name.
+    assert records_of(kept, "en")[0]["Row state"] == "solid"
 
 
 # --- additions ---
@@ -185,3 +188,11 @@ def test_only_rows_that_say_something_else_carry_the_new_hand() -> None:
     after = stamped(before, [before[0], replace(before[1], state="off")], "u-2", "t2")
 
     assert [(one.changed_by, one.changed_at) for one in after] == [("u-1", "t1"), ("u-2", "t2")]
+
+
+def test_no_two_rows_have_the_same_id() -> None:
+    before = rows("一")
+    after = stamped(before, [before[0], before[0], before[0]], "u-1", "t1")
+
+    assert after[0].id == "一"
+    assert len({one.id for one in after}) == 3

@@ -9,7 +9,7 @@ from evaluation.golden.questions import kept_questions, pasted_questions
 from evaluation.golden.table import Row, read_table
 from tests.evaluation.runs.fakes import MemoryValues
 
-MIXED = "質問\t参照\t状態\nQ1\tA1\t確認済み\nQ2\tA2\t下書き\nQ3\tA3\t使わない\n\tA4\t"
+MIXED = "質問\t参照\t行の状態\nQ1\tA1\t確認済み\nQ2\tA2\t下書き\nQ3\tA3\t使わない\n\tA4\t"
 
 
 def kept_table(*states: State) -> KeptTable:
