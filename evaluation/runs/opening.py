@@ -64,7 +64,7 @@ class Opening:
         self._joined = 0
         self._pruned = False
 
-    def open(self) -> Opened:
+    def opened(self) -> Opened:
         """The run, with its lock where there is work to do.
 
         Raises:

@@ -79,7 +79,7 @@ class _Call:
 
     def run(self, ask: Ask, judge: Judge, embedder: Embedder | None) -> RunOutcome:
         other = find_other(self._values, self._name, self._request.compare_with)
-        opened = Opening(self._store, self._request, self._deletion, _versions(self._request)).open()
+        opened = Opening(self._store, self._request, self._deletion, _versions(self._request)).opened()
         try:
             records = self._records(opened)
             if opened.lock:

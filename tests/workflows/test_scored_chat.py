@@ -115,7 +115,7 @@ def test_the_stream_is_whole_whichever_metric_is_done_first(first: str, ask: Ask
     """Each metric's last judge call is slower by its distance from the one that shall be first."""
     last_prompts = ("relevancy.questions", "faithfulness.verdicts", "recall.parts", "precision.chunk")
     for place, prompt in enumerate(last_prompts):
-        judge.on(prompt, late(judge, prompt, 0.25 * ((place - METRICS.index(first)) % len(METRICS))))
+        judge.on(prompt, late(judge, prompt, 0.5 * ((place - METRICS.index(first)) % len(METRICS))))
     reply = ask(WITH_REFERENCE)
     rotated = METRICS[METRICS.index(first) :] + METRICS[: METRICS.index(first)]
     assert tuple(node for node in reply.order if node in METRICS) == rotated
