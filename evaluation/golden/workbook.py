@@ -14,6 +14,8 @@ from xml.parsers.expat import ParserCreate
 from evaluation.golden.grid import Grid, Note, Record
 from evaluation.golden.numberformat import shown
 
+# No tool takes as many rows; those after them would cost time for nothing.
+MAX_ROWS = 20_000
 # Formats that a file names by number only, and that Excel shows by the country of its user; told without doubt here.
 _DATES = {**dict.fromkeys([*range(27, 32), *range(34, 37), *range(50, 59)], 'yyyy"年"m"月"d"日"'), 14: "yyyy/m/d"}
 _OTHERS = {22: "yyyy/m/d h:mm", 32: "h:mm", 33: "h:mm:ss"}
@@ -78,6 +80,8 @@ def _grid(sheet: Any, shape: _Shape) -> Grid:
     errors: list[str] = []
     hidden_rows, hidden_columns = 0, set[int]()
     for number, row in enumerate(sheet.iter_rows(), start=1):
+        if len(records) == MAX_ROWS:
+            break
         cells = _texts(row, errors, shape.without_value)
         if not any(cells):
             continue
@@ -94,6 +98,7 @@ def _grid(sheet: Any, shape: _Shape) -> Grid:
         "hidden_columns": {"names": [_letters(column) for column in sorted(hidden_columns)]},
         "formulas": {"cells": list(shape.without_value)},
         "errors": {"cells": errors},
+        "first_rows": {"count": MAX_ROWS if len(records) == MAX_ROWS else 0},
     }
     told = [Note(name, values) for name, values in notes.items() if any(values.values())]
     return Grid([record for record in records if any(record.cells)], "", joined, across, tuple(told))

@@ -11,7 +11,7 @@ import pytest
 from openpyxl import Workbook
 
 from evaluation.errors import EvaluationError, Reason
-from evaluation.golden import files
+from evaluation.golden import files, workbook
 from evaluation.golden.files import MAX_FILE_BYTES, read_table_file
 from evaluation.golden.table import Row, Table
 from evaluation.languages import LANGUAGES, Language
@@ -434,6 +434,12 @@ def test_a_column_that_is_merged_as_a_whole_makes_no_rows() -> None:
 
 
 # --- what is hidden, and other sheets ---
+
+
+def test_more_rows_than_any_tool_takes_are_left_unread_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workbook, "MAX_ROWS", 3)
+    found = table(book([HEADER[:2], *[[f"質問{n}", f"正解{n}"] for n in range(5)]]))
+    assert ([row.question for row in found.rows], told(found)) == (["質問0", "質問1"], {"first_rows": {"count": 3}})
 
 
 def test_hidden_rows_and_columns_are_left_out_and_told() -> None:
