@@ -119,7 +119,9 @@ def published(text: str, name: str, manifest: Mapping[str, Any]) -> str:
         if ":" in target or target.startswith("#"):
             return link[0]
         path = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
-        return f"{mark}[{label}]({PLACEHOLDERS['repo']}/{'raw' if mark else 'blob'}/HEAD/{path})"
+        # Texts are read on the repository's pages, everything else is shown or downloaded.
+        kind = "blob" if path.partition("#")[0].endswith(".md") else "raw"
+        return f"{mark}[{label}]({PLACEHOLDERS['repo']}/{kind}/HEAD/{path})"
 
     text = LINK.sub(absolute, text)
     for field, placeholder in PLACEHOLDERS.items():

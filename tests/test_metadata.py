@@ -510,7 +510,11 @@ def test_every_readme_names_source_contact_and_only_what_exists(path: str) -> No
     assert all(placeholder in text for placeholder in PLACEHOLDERS.values())
     assert local
     assert all(((ROOT / path).parent / target).is_file() for target in local)
-    assert all((ROOT / name).is_file() for name in re.findall(r"`(workflows/[^`]+)`", text))
+    # The addresses to import from: every template in the README's language, Japanese or else English.
+    addresses = re.findall(rf"^{PLACEHOLDERS['repo']}/raw/HEAD/(workflows/\S+)$", text, re.MULTILINE)
+    japanese = path.endswith("ja_JP.md")
+    templates = {f"workflows/{file.name}" for file in (ROOT / "workflows").glob("*.yml")}
+    assert set(addresses) == {name for name in templates if name.endswith("_en.yml") != japanese}
     # The same tools under the same names as in Studio, and the same Dify version as in the manifest.
     language = {"README_ja_JP": "ja_JP", "README_zh_Hans": "zh_Hans"}.get(Path(path).stem, "en_US")
     assert all(tool["identity"]["label"][language] in text for tool in TOOLS.values())

@@ -180,7 +180,7 @@ def test_pictures_and_links_of_a_packaged_readme_have_full_addresses(name: str, 
         assert address.startswith(("https://", "mailto:"))
         if address.startswith(f"{repo}/"):
             kind, branch, path = address.removeprefix(f"{repo}/").split("/", 2)
-            assert (kind, branch) == ("raw" if address in pictures else "blob", "HEAD")
+            assert (kind, branch) == ("blob" if path.endswith(".md") else "raw", "HEAD")
             assert (ROOT / path).is_file()
     # A picture that does not load leaves its text.
     assert all(token.content.strip() for token in tokens if token.type == "image")
@@ -192,6 +192,7 @@ def test_pictures_and_links_of_a_packaged_readme_have_full_addresses(name: str, 
         ("![a](images/b.png)", "readme/README_ja_JP.md", "![a](https://r.example/raw/HEAD/readme/images/b.png)"),
         ("[p](../PRIVACY.md)", "readme/README_ja_JP.md", "[p](https://r.example/blob/HEAD/PRIVACY.md)"),
         ("[p](./docs/a.md#b)", "README.md", "[p](https://r.example/blob/HEAD/docs/a.md#b)"),
+        ("[s](../workflows/a.xlsx)", "readme/a.md", "[s](https://r.example/raw/HEAD/workflows/a.xlsx)"),
         ("[x](https://other.example/a)", "README.md", "[x](https://other.example/a)"),
         ("[x](#here) [m](mailto:a@b.example)", "README.md", "[x](#here) [m](mailto:a@b.example)"),
         ("see https://example.com/rag-evaluator/raw/HEAD/a.yml", "README.md", "see https://r.example/raw/HEAD/a.yml"),
