@@ -9,6 +9,8 @@ from typing import Any
 from evaluation.errors import Reason
 from evaluation.languages import Language
 
+# Values of a reason that name words of ours; all others are shown.
+NAMES = frozenset({"field", "why"})
 _FOLDER = Path(__file__).parent / "texts"
 
 

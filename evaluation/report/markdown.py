@@ -12,7 +12,7 @@ from evaluation.report.escape import escape, unescape
 from evaluation.report.numbers import score_against, score_text
 from evaluation.result import MetricResult
 from evaluation.statistics.gate import FAIR, GOOD, reaches
-from evaluation.texts import Texts
+from evaluation.texts import NAMES, Texts
 
 QUOTE_CHARACTERS = 60
 REASON_CHARACTERS = 80
@@ -78,7 +78,7 @@ def reason_sentence(reason: Reason, values: Mapping[str, Any], texts: Texts) -> 
         # What an app said of its failure comes to its point late.
         name: escape(value, MESSAGE_CHARACTERS if name == "text" else QUOTE_CHARACTERS)
         for name, value in values.items()
-        if isinstance(value, str) and name not in {"field", "why"}
+        if isinstance(value, str) and name not in NAMES
     }
     return texts.reason(reason, {**values, **quoted})
 

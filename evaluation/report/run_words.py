@@ -14,7 +14,7 @@ from evaluation.runs.conclusions import Comparison, MetricStatistics
 from evaluation.runs.summary import RunReport
 from evaluation.statistics.comparison import Difference
 from evaluation.statistics.gate import GOOD, Gate, GateReason
-from evaluation.texts import Texts
+from evaluation.texts import NAMES, Texts
 
 # With fewer questions a mean may still become nearly any other.
 FEW_QUESTIONS = 10
@@ -77,14 +77,14 @@ def _cause(reason: GateReason, gate: Gate, texts: Texts) -> str:
 def cause_words(cause: Cause, texts: Texts) -> str:
     """Why rows have no score, and how many. The values are as they are to be shown."""
     if cause.of_app:
-        sentence = app_sentence(cause.reason, str(cause.values.get("text", "")), texts)
+        sentence = capitalized(app_sentence(cause.reason, str(cause.values.get("text", "")), texts))
     else:
         try:
-            sentence = texts.reason(cause.reason, cause.values)
+            sentence = capitalized(texts.reason(cause.reason, cause.values))
         except (KeyError, ValueError):
             # Kept by another version of the plugin, without what the sentence names.
             sentence = cause.reason.value
-    return texts.aside(capitalized(sentence), texts.get("report.count", count=cause.rows))
+    return texts.aside(sentence, texts.get("report.count", count=cause.rows))
 
 
 def extent(report: RunReport, texts: Texts) -> str:
@@ -192,9 +192,11 @@ def quoting(report: RunReport, show: Callable[[str, int], str], question_charact
         changed = [replace(row, question=question(row.question)) for row in comparison.changed_references[:MOST_NAMED]]
         comparison = replace(comparison, lost=lost, changed_references=changed)
     if cause is not None:
-        said = {name: show(value, MESSAGE_CHARACTERS) for name, value in cause.values.items() if isinstance(value, str)}
-        # The name of a field is ours: it gives a label.
-        cause = replace(cause, values={**cause.values, **{n: v for n, v in said.items() if n != "field"}})
+        shown = {
+            name: show(value, MESSAGE_CHARACTERS) if isinstance(value, str) and name not in NAMES else value
+            for name, value in cause.values.items()
+        }
+        cause = replace(cause, values=shown)
     return replace(
         report,
         name=show(report.name, NAME_CHARACTERS),

@@ -406,19 +406,18 @@ def test_how_much_of_the_spread_is_the_judges(language: Language, shares: str, u
 # --- what went wrong, said first and with its cause ---
 
 
-def judge_failed(row: int, reason: str = "quota_exhausted", **scores: float | None) -> RowRecord:
-    made = record(row, **scores)
-    missing = [metric for metric in settings().metrics if metric not in scores]
-    made.metrics |= {
+def judge_failed(row: int, reason: str = "quota_exhausted", /, **values: str) -> RowRecord:
+    made = record(row)
+    made.metrics = {
         metric: {
             "score": None,
             "status": "failed",
             "reason": reason,
-            "reason_values": {},
+            "reason_values": values,
             "version": "1",
             "details": {},
         }
-        for metric in missing
+        for metric in settings().metrics
     }
     return made
 
@@ -436,6 +435,16 @@ MIXED = [failed(1, reason="app_empty_answer", message=""), *NO_MONEY[1:3], judge
         (NO_KEY, Reason.APP_FAILED, "アプリがエラーになりました（API key invalid <b>*now*</b>）（5件）"),
         (NO_MONEY, Reason.QUOTA_EXHAUSTED, "（5件）"),
         (MIXED, Reason.QUOTA_EXHAUSTED, "（2件）"),
+        (
+            [judge_failed(n, "judge_unparseable", why="spent_on_thinking") for n in range(1, 4)],
+            Reason.JUDGE_UNPARSEABLE,
+            "思考だけで出力の上限に達し",
+        ),
+        (
+            [judge_failed(1, "input_too_long", field="context_recall_threshold", of="a later version")],
+            Reason.INPUT_TOO_LONG,
+            "input_too_long（1件）",
+        ),
     ],
 )
 @pytest.mark.parametrize("thresholds", [{}, {"faithfulness": 0.8}])
