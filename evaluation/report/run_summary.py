@@ -30,7 +30,7 @@ MODEL_CHARACTERS = 60
 def run_text(report: RunReport, texts: Texts) -> str:
     """The verdict, a list of the means, what changed, what to do first, and what was asked and what it cost."""
     report, texts = quoting(report, escape, QUESTION_CHARACTERS), texts.of_runs()
-    sections = [f"**{verdict(report, texts)}**", sentences_of(remarks(report, texts), texts)]
+    sections = [f"**{verdict(report, texts)}**", "\n".join(f"- {remark}" for remark in remarks(report, texts))]
     if any(stats.scored for stats in report.statistics.values()):
         sections += [f"**{texts.get('report.means')}**", _means(report, texts), compared(report, texts)]
     if report.done:
