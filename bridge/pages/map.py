@@ -2,7 +2,7 @@
 
 from werkzeug import Response
 
-from bridge.pages import runs
+from bridge.pages import runs, tables
 from bridge.pages.site import HEADERS, Site, Visit
 from evaluation.report.pages.render import ASSETS, asset
 
@@ -26,6 +26,15 @@ SITE.add("leave", "/leave", _answered_before, "POST")
 SITE.add("language", "/language", _answered_before, "POST")
 SITE.add("asset", f"/assets/<any({', '.join(repr(name) for name in ASSETS)}):name>", _asset)
 SITE.add("runs", "/runs/<base>", runs.runs)
+SITE.add("tables", "/tables", tables.tables)
+SITE.add("take", "/tables/take", tables.take, "POST")
+SITE.add("table", "/tables/<base>", tables.table)
+SITE.add("table_upload", "/tables/<base>/upload", tables.upload, "POST")
+SITE.add("table_switch", "/tables/<base>/state", tables.switch, "POST")
+SITE.add("table_restore", "/tables/<base>/restore", tables.restore, "POST")
+SITE.add("table_row", "/tables/<base>/rows/<row>", tables.edit)
+SITE.add("table_save", "/tables/<base>/rows/<row>", tables.save, "POST")
+SITE.add("table_download", "/tables/<base>/download.<any(xlsx, csv, json):ending>", tables.download)
 SITE.add("run", "/runs/<base>/<int:number>", runs.run)
 SITE.add("row", "/runs/<base>/<int:number>/rows/<key>", runs.row)
 SITE.add("compare", "/runs/<base>/<int:number>/against/<int:other>", runs.compare_runs)

@@ -3,15 +3,15 @@
 import csv
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import pairwise
-from urllib.parse import quote
 
 from werkzeug import Response
 
-from bridge.pages.site import HEADERS, Visit
+from bridge.pages.site import Visit
 from evaluation.errors import EvaluationError, Reason
+from evaluation.golden.kept import KeptTables, TableHead, table_key
 from evaluation.judging.prompts import prompt_versions
 from evaluation.report.escape import one_line
 from evaluation.report.page_rows import Limits, row_of
@@ -31,14 +31,6 @@ from evaluation.storage.many import at_once
 MOST_ROWS = 200
 MOST_PAIRS = 50
 WHOLE = Limits(rows=1, text=20_000, chunk=4_000, entry=1_000, entries=200, chunks=50)
-# Beyond some 2.6 MB an answer in one piece would kill the plugin's process.
-PIECE_BYTES = 500_000
-_TYPES = {
-    "html": "text/html; charset=utf-8",
-    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-    "csv": "text/csv; charset=utf-8",
-    "json": "application/json; charset=utf-8",
-}
 
 
 def start(visit: Visit) -> Response:
@@ -132,6 +124,8 @@ def row(visit: Visit, base: str, number: int, key: str) -> Response:
         title=_title(name, summary),
         number=number,
         row=row_of(record, report, visit.texts, WHOLE),
+        taken={"question": record.question, "reference": record.reference},
+        tables=[(_table_id(head), head.name) for head in KeptTables(visit.values).heads()],
         why=app_failure(record, visit.texts),
         before_number=before[0] if before else 0,
         before={
@@ -219,19 +213,7 @@ def download(visit: Visit, base: str, number: int, ending: str) -> Response:
 
         report = _report(name, summary.head, records)
         data = render_xlsx(report, visit.texts) if ending == "xlsx" else render_html(report, visit.texts).encode()
-    file = quote(f"{one_line(_title(name, summary), 60)}-{number}.{ending}")
-    headers = {
-        **HEADERS,
-        "Content-Length": str(len(data)),
-        "Content-Disposition": f"attachment; filename*=UTF-8''{file}",
-        "Content-Security-Policy": "sandbox",
-    }
-    return Response(_pieces(data), 200, headers, content_type=_TYPES[ending])
-
-
-def _pieces(data: bytes) -> Iterator[bytes]:
-    for start_at in range(0, len(data), PIECE_BYTES):
-        yield data[start_at : start_at + PIECE_BYTES]
+    return visit.file(data, f"{one_line(_title(name, summary), 60)}-{number}.{ending}")
 
 
 def _csv(records: Sequence[RowRecord], head: RunHead) -> bytes:
@@ -280,6 +262,10 @@ def _title(name: RunName, summary: RunSummary | None) -> str:
     """The run's name, else what the app is called, else its id."""
     of_run = summary.head.app_name if summary else ""
     return name.name or of_run or name.app_name or name.app_id
+
+
+def _table_id(head: TableHead) -> str:
+    return table_key(head.name).rpartition("/")[2]
 
 
 def _id(name: RunName) -> str:

@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 from dify_plugin import Endpoint
 from werkzeug import Request, Response
@@ -36,6 +37,13 @@ HEADERS = {
     "Cache-Control": "no-store",
     "Vary": "Cookie, Accept-Language",
 }
+PIECE_BYTES = 500_000
+_TYPES = {
+    "html": "text/html; charset=utf-8",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "csv": "text/csv; charset=utf-8",
+    "json": "application/json; charset=utf-8",
+}
 _TRIES: dict[str, Tries] = {}
 
 
@@ -60,13 +68,24 @@ class Visit:
 
     def page(self, template: str, status: int = 200, **values: Any) -> Response:
         """A rendered page with what all pages share."""
-        versions = {name: asset_version(name) for name in ASSETS}
-        return _answer(render(template, self.texts, visit=self, versions=versions, **values), status)
+        assets = {name: asset_version(name) for name in ASSETS}
+        return _answer(render(template, self.texts, visit=self, assets=assets, **values), status)
 
     @property
     def here(self) -> str:
         """The address that was asked for, as a form sends it back to come here again."""
         return self.request.full_path.rstrip("?") if self.request.method == "GET" else ""
+
+    def file(self, data: bytes, name: str) -> Response:
+        """A file to keep. In pieces: an answer of some 2.6 MB in one would kill the plugin's process."""
+        headers = {
+            **HEADERS,
+            "Content-Length": str(len(data)),
+            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(name)}",
+            "Content-Security-Policy": "sandbox",
+        }
+        pieces = (data[start : start + PIECE_BYTES] for start in range(0, len(data), PIECE_BYTES))
+        return Response(pieces, 200, headers, content_type=_TYPES[name.rpartition(".")[2]])
 
     def send_on(self, page: str, /, **values: Any) -> Response:
         """To another page, after something was done."""

@@ -65,14 +65,31 @@ def safe_text(text: str, mark: str) -> str:
         mark: stands at the end of a text that was cut.
     """
     clean = re.sub(_ILLEGAL, "", text.replace("\r\n", "\n").replace("\r", "\n"))
-    if re.match(_FORMULA, clean):
-        clean = "'" + clean
+    return _fitting("'" + clean if re.match(_FORMULA, clean) else clean, mark)
+
+
+def _fitting(clean: str, mark: str) -> str:
     # "_x0041_" would show as "A".
     clean = re.sub(r"_(?=x[0-9A-Fa-f]{4}_)", "_x005F_", clean)
     if len(clean) * 2 > CELL_UNITS and len(clean.encode("utf-16-le")) > CELL_UNITS * 2:
         room = (CELL_UNITS - len(mark)) * 2
         clean = clean.encode("utf-16-le")[:room].decode("utf-16-le", errors="ignore") + mark
     return clean
+
+
+def cells_to_xlsx(lines: Iterable[Sequence[str]]) -> bytes:
+    """Lines of cells as an .xlsx file that reads back the same. Every cell is a text, whatever it begins with."""
+    book = Workbook(write_only=True)
+    sheet = book.create_sheet()
+    for line in lines:
+        cells = [WriteOnlyCell(sheet, value=None) for _ in line]
+        for cell, text in zip(cells, line, strict=True):
+            cell.value = _fitting(re.sub(_ILLEGAL, "", text), "…") or None
+            cell.data_type = "s" if cell.value else "n"
+        sheet.append(cells)
+    buffer = io.BytesIO()
+    book.save(buffer)
+    return buffer.getvalue()
 
 
 class _Sheet:
