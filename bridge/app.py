@@ -9,6 +9,7 @@ from bridge.call import open_session, read_options
 from bridge.dify.apps import asker, read_app
 from bridge.dify.places import PLACES
 from bridge.edge import EvaluatorTool, Output, is_true
+from bridge.pages.address import pages_address
 from bridge.scorecard import read_thresholds
 from bridge.tables import check_length, language_of_table, read_questions
 from evaluation.errors import EvaluationError, Reason
@@ -20,6 +21,7 @@ from evaluation.judging.places import MOST_CALLS
 from evaluation.judging.session import JudgeSession
 from evaluation.report.block import failure_line
 from evaluation.report.markdown import reason_sentence
+from evaluation.runs.names import RunName
 from evaluation.runs.records import RunSettings
 from evaluation.runs.request import RunRequest
 from evaluation.runs.run import run
@@ -71,7 +73,17 @@ class AppTool(EvaluatorTool):
         ask = asker(self.session.app, *app, PLACES.calm)
         places = PLACES.run(read_count(parameters.get("parallel_calls"), "parallel_calls", MOST_CALLS, MOST_CALLS))
         outcome = run(request, self.storage, ask, session.judge, session.embedder, places)
-        return run_output(outcome, questions, texts, request.deadline)
+        output = run_output(outcome, questions, texts, request.deadline)
+        return self._with_page(output, request, outcome.report.number, texts)
+
+    def _with_page(self, output: Output, request: RunRequest, number: int, texts: Texts) -> Output:
+        """The output with a link to the run's page, where somebody has opened the pages before."""
+        address = pages_address(self.storage)
+        if not address:
+            return output
+        name = RunName.of(request.name, request.settings.app_id, request.app_name)
+        link = f"{address}runs/{name.base.rpartition('/')[2]}/{number}"
+        return replace(output, text=f"{output.text}\n\n[{texts.get('report.on_page')}]({link})")
 
     def failed(self, error: EvaluationError, texts: Texts) -> Output:
         line = failure_line(reason_sentence(error.reason, error.values, texts.of_runs()), texts)

@@ -133,3 +133,15 @@ def test_hostile_texts_stay_texts(
         assert "<script>alert" not in page.text
         assert "<img" not in page.text
     assert "{{ 7*7 }}" in pages[-1].text.replace("&#39;", "'")
+
+
+def test_a_run_tells_where_its_page_is_once_somebody_has_opened_the_pages(
+    member: Browser, plugin: PluginProcess, apps: Apps
+) -> None:
+    assert apps
+    assert "結果のページ" not in invoke_app(plugin, parameters(1)).text
+    member.get()
+    output = invoke_app(plugin, parameters(2))
+    found = re.search(r"\[結果のページで見る\]\((http://127\.0\.0\.1:\d+/e/h0okid1234567890/runs/\w+/2)\)", output.text)
+    assert found
+    assert question(2) in member.session.get(found[1], timeout=20).text
