@@ -42,6 +42,12 @@ def rules() -> tuple[Rule, ...]:
     return tuple(Rule(e["name"], e["when"], tuple(e["try"]), e.get("alone", False)) for e in entries)
 
 
+def is_known(name: str, settings: Sequence[str]) -> bool:
+    """Whether a finding that was kept is one of these rules, so that there are words for it."""
+    steps = {step for rule in rules() for step in rule.settings}
+    return any(rule.name == name for rule in rules()) and steps.issuperset(settings)
+
+
 def diagnose(
     results: Mapping[str, MetricResult],
     *,
@@ -100,7 +106,16 @@ def facts_of(
 def _level(result: MetricResult | None, threshold: float) -> str:
     if result is None or result.score is None:
         return "none"
-    return "ok" if reaches(result.score, threshold) else "low"
+    if reaches(result.score, threshold):
+        return "ok"
+    return "none" if _unfounded(result) else "low"
+
+
+def _unfounded(result: MetricResult) -> bool:
+    """Whether a score is low for nothing but missing verdicts: they lower it, and nobody said anything is wrong."""
+    lists = [result.details.get(listed.key, ()) for listed in METRICS[result.metric].lists if listed.role != "plain"]
+    verdicts = [entry.get("verdict") for entries in lists for entry in entries]
+    return result.status == "partial" and None in verdicts and 0 not in verdicts
 
 
 def _answers(relevancy: MetricResult | None) -> str:

@@ -84,7 +84,7 @@ def cause_words(cause: Cause, texts: Texts) -> str:
         except (KeyError, ValueError):
             # Kept by another version of the plugin, without what the sentence names.
             sentence = cause.reason.value
-    return texts.aside(sentence, texts.get("report.count", count=cause.rows))
+    return texts.aside(sentence, texts.get("report.cause_rows", count=cause.rows))
 
 
 def extent(report: RunReport, texts: Texts) -> str:

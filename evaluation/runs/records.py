@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
+from evaluation.diagnosis import is_known
 from evaluation.errors import Reason
 from evaluation.golden.table import Row
 from evaluation.judging.models import ModelIdentity
@@ -125,9 +126,12 @@ class RowRecord:
         """The record of a mapping; raises ValueError when it is none."""
         known = {entry.name for entry in fields(cls)}
         try:
-            return cls(**{name: item for name, item in value.items() if name in known})
-        except (TypeError, AttributeError) as error:
+            record = cls(**{name: item for name, item in value.items() if name in known})
+            # Another build may have found what this one has no words for.
+            record.findings = [found for found in record.findings if is_known(found["name"], found["settings"])]
+        except (TypeError, AttributeError, KeyError) as error:
             raise ValueError("not a row's record") from error
+        return record
 
 
 def kept_result(result: MetricResult, limit: int) -> dict[str, Any]:

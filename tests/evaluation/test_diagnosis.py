@@ -286,6 +286,18 @@ def test_every_sentence_of_every_rule_reads_in_each_language(language: Any) -> N
             assert not re.search(r"[{}]|None", sentence)
 
 
+def partial(metric: str, key: str, score: float, *values: int | None) -> MetricResult:
+    entries = [{"text": "10日", "verdict": value} for value in values]
+    return MetricResult(metric, "1", "partial", score, Reason.VERDICTS_MISSING, details={key: entries})
+
+
+@pytest.mark.parametrize(("metric", "key"), list(KEYS.items()))
+def test_missing_verdicts_lower_a_score_but_accuse_nobody(metric: str, key: str) -> None:
+    unknown, wrong = partial(metric, key, 0.5, 1, None), partial(metric, key, 1 / 3, 1, None, 0)
+    assert diagnose({**results(**GOOD), metric: unknown}, chunks=3) == []
+    assert diagnose({**results(**GOOD), metric: wrong}, chunks=3) != []
+
+
 # --- what the findings say never contradicts, whatever the scores ---
 
 # What a finding says of the answer and of the retrieval -> the words for it, of which each sentence has one.

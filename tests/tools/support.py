@@ -192,6 +192,8 @@ def check(tool: str, output: ToolOutput) -> None:
     assert size < MAX_LINE_BYTES / 4
     assert variables["status"] in STATUSES
     assert "\n" not in variables["summary"]
+    # It is plain text: what Markdown has to escape stands as it is.
+    assert not re.search(r"&#\d+;|\u2060", variables["summary"]), variables["summary"]
     for shown in (output.text, variables["summary"]):
         assert shown.strip()
         assert not re.search(r"\b(None|null|NaN|nan|undefined|Traceback)\b", shown), shown

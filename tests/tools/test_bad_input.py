@@ -45,6 +45,29 @@ LABELS = {
 TABLE = "質問\t参照\n有給休暇は何日もらえますか\t10日\n"
 
 
+QUOTED = "kr_result *a* [x](https://a.example/b_c) <b> & $1 `z` ~ | 社内"
+
+
+@pytest.mark.parametrize(
+    "tool", [*METRICS, "evaluate_answer", "answer_correctness", "reference_lookup", "judge_settings"]
+)
+def test_what_a_summary_quotes_stands_in_it_as_it_is(tool: str, run: Run, judge: ScriptedModelServer) -> None:
+    judge.on("faithfulness.statements", statements(QUOTED))
+    judge.on("faithfulness.verdicts", verdicts(0, reason=QUOTED))
+    judge.on("recall.parts", {"parts": [{"text": QUOTED, "reason": QUOTED, "verdict": 0}]})
+    judge.on("relevancy.questions", {"questions": [{"question": QUOTED, "noncommittal": 0}]})
+    judge.on_embedding(lambda texts: [[1.0, float(index)] for index, _ in enumerate(texts)])
+    changes: dict[str, Any] = {"golden": f"質問\t参照\n{QUOTED}\t10日\n", "question": f"{QUOTED}？"}
+    if tool == "judge_settings":
+        changes["model"] = {"provider": "p", "model": QUOTED, "mode": "chat"}
+    # `run` holds every summary against the contract: no entity, no Markdown of ours.
+    output = run(tool, **changes)
+    if tool in {"faithfulness", "context_recall", "judge_settings"}:
+        assert QUOTED in output.variables["summary"]
+    assert "<b>" not in output.text
+    assert "](" not in output.text
+
+
 @pytest.mark.parametrize("value", [None, [None], [""], "", "  \n", []], ids=repr)
 @pytest.mark.parametrize(("tool", "field"), FIELDS)
 def test_an_unset_text_is_missing(tool: str, field: str, value: Any, run: Run) -> None:

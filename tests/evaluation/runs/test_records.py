@@ -196,3 +196,10 @@ def test_every_question_is_asked_once_before_any_is_asked_again() -> None:
 
     assert [record.key for record in records] == ["1-1", "2-1", "1-2", "2-2"]
     assert records[2] == RowRecord(1, "一つ目", 2, "A", "規程.md", "休暇", {"部署": "総務"})
+
+
+def test_findings_of_another_build_that_there_are_no_words_for_are_left_out() -> None:
+    known = {"name": "made_up", "settings": ["prompt_only_documents"]}
+    others = [{"name": "a later rule", "settings": []}, {"name": "made_up", "settings": ["a later step"]}]
+    kept = RowRecord(1, "質問", findings=[others[0], known, others[1]])
+    assert RowRecord.from_json(kept.as_json()).findings == [known]
