@@ -9,7 +9,7 @@ from evaluation.runs.records import SCHEMA, RunSettings
 
 @dataclass(frozen=True)
 class RunHead:
-    """What a run is. Written once, when it begins.
+    """What a run is. Written when it begins, and again when a later call has other thresholds or another gate.
 
     Attributes:
         name: the run's name as the user gave it; "" where the app stands for it.

@@ -5,14 +5,15 @@ asked twice, a call for what another call is already working on joins it: it wai
 on itself when the other one stops before the end or dies. Whether the other one's caller is still there makes no
 difference. A call whose time ends before tells since when the other one is at work and how far it is, and leaves word,
 so that the next one is shown the report. A call for anything else (another table, app or setting, or `fresh`) begins a
-run of its own beside it.
+run of its own beside it. Thresholds and the gate are nothing else: they change neither answers nor scores, and those of
+the latest call count.
 
 That a report has gone out is noted when its last line was written. Whether anybody read it can't be known: a run that
 ended unseen after a stop, and for which nobody came before its end, counts as seen.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -27,6 +28,7 @@ from evaluation.runs.store import LOCK, RunStore
 JOINING_SECONDS = 2.0
 
 How = Literal["new", "go_on", "retry", "unseen", "nothing_failed"]
+_DONE = frozenset({"unseen", "nothing_failed"})
 
 
 @dataclass(frozen=True)
@@ -36,12 +38,19 @@ class Opened:
     Attributes:
         how: new; go_on, with rows that are open; retry, of those that failed; unseen and nothing_failed: it is
             finished, and only to be reported.
-        lock: taken; None when nothing is to be done.
+        lock: taken; None when nothing is to be kept.
+        other_conclusions: its earlier calls had other thresholds or another gate than the head has now.
     """
 
     head: RunHead
     how: How
     lock: RunLock | None = None
+    other_conclusions: bool = False
+
+    @property
+    def works(self) -> bool:
+        """Whether something is to be asked or judged."""
+        return self.how not in _DONE
 
 
 class Opening:
@@ -58,7 +67,6 @@ class Opening:
         self._deletion = deletion
         self._versions = versions
         self._table = request.table
-        self._settings = request.settings.as_dict()
         self._total = len(request.rows) * request.settings.repeat
         self._until = request.working
         self._joined = 0
@@ -74,7 +82,7 @@ class Opening:
         while True:
             oldest, newest = self._store.numbers()
             head, how = self._find(newest)
-            if head and how in {"unseen", "nothing_failed"}:
+            if head and how in _DONE and not self._concludes_otherwise(head):
                 return Opened(head, how)
             number = newest + (how == "new")
             oldest = self._make_room(number) or oldest
@@ -98,10 +106,10 @@ class Opening:
     def _find(self, newest: int) -> tuple[RunHead | None, How]:
         """What to do with the newest run, and its head when something is."""
         request, head = self._request, self._store.head(newest)
-        same = head is not None and (head.table, head.settings.as_dict(), dict(head.versions)) == (
-            self._table,
-            self._settings,
-            dict(self._versions),
+        same = (
+            head is not None
+            and (head.table, dict(head.versions)) == (self._table, dict(self._versions))
+            and head.settings.asks_the_same(request.settings)
         )
         if request.retry_failed and head is not None and not same:
             raise EvaluationError(Reason.RUN_CHANGED)
@@ -115,6 +123,9 @@ class Opening:
         if self._joined == newest or not (request.fresh or self._store.has_been_seen(newest)):
             return head, "unseen"
         return None, "new"
+
+    def _concludes_otherwise(self, head: RunHead) -> bool:
+        return head.settings.as_dict() != self._request.settings.as_dict()
 
     def _make_room(self, number: int) -> int:
         """Deletes what is beyond the runs to keep, once; the number of the oldest run that may be left, else 0."""
@@ -134,7 +145,12 @@ class Opening:
         """The run with its lock; None when another call has begun or finished it just now."""
         if head is not None:
             summary = self._store.summary(number) if how == "go_on" else None
-            return None if summary and summary.finished else Opened(head, how, lock)
+            if summary and summary.finished:
+                return None
+            other = self._concludes_otherwise(head)
+            if other:
+                head = replace(head, settings=self._request.settings)
+            return Opened(head, how, lock, other)
         if self._store.raw_head(number):
             return None
         request = self._request

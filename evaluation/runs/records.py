@@ -199,6 +199,13 @@ class RunSettings:
         others = {name: item for name, item in value.items() if name in known}
         return cls(**{**others, **models, "metrics": tuple(value["metrics"])})
 
+    def asks_the_same(self, other: "RunSettings") -> bool:
+        """Whether answers and scores made with the one are those of the other: only what is concluded may differ."""
+        return self._without_conclusions() == other._without_conclusions()
+
+    def _without_conclusions(self) -> dict[str, Any]:
+        return {name: value for name, value in self.as_dict().items() if name not in CONCLUDING}
+
     def differing(self, other: "RunSettings") -> list[str]:
         """The names of what can make scores differ between the two although the answers are the same.
 
@@ -216,6 +223,8 @@ def _model(value: Mapping[str, Any]) -> ModelIdentity:
 
 # Settings that change the scores themselves, beside the metrics' options.
 JUDGING = ("judge", "embedding_model", "votes", "language")
+# Settings that change neither answers nor scores: what is concluded of them.
+CONCLUDING = frozenset({"thresholds", "gate", "max_failed"})
 
 
 def fingerprint(record: RowRecord, settings: RunSettings, versions: Mapping[str, str]) -> str:

@@ -19,9 +19,10 @@ from evaluation.runs.past import Other, Past, find_other, read_past
 from evaluation.runs.records import RowRecord, open_records
 from evaluation.runs.request import RunRequest
 from evaluation.runs.runner import Ask, Runner, shorten
-from evaluation.runs.scorer import Scorer
+from evaluation.runs.scorer import Scorer, find_wrong
 from evaluation.runs.store import RunStore
 from evaluation.runs.summary import RunReport, build_report, summary_of
+from evaluation.storage.many import at_once
 from evaluation.storage.room import MakingRoom
 from evaluation.storage.values import Values
 
@@ -82,7 +83,7 @@ class _Call:
         opened = Opening(self._store, self._request, self._deletion, _versions(self._request)).opened()
         try:
             records = self._records(opened)
-            if opened.lock:
+            if opened.lock and opened.works:
                 scorer = Scorer(opened.head, self._store, judge, embedder, self._places)
                 self._work(opened.head, opened.lock, records, ask, scorer, again=opened.how == "retry")
             report = self._report(opened.head, records, other)
@@ -102,7 +103,19 @@ class _Call:
         number = opened.head.number
         begun = self._store.begun(number)
         kept = self._store.read_rows(number, [record.key for record in records[:begun]])
+        if opened.other_conclusions:
+            at_once(lambda row: self._conclude_anew(opened.head, row), [row for row in kept if row is not None])
+            # The head last: a call that dies before is made up for by the next one.
+            self._store.rewrite_head(opened.head)
         return [_kept(row, record) for row, record in zip(kept, records, strict=False)] + records[begun:]
+
+    def _conclude_anew(self, head: RunHead, record: RowRecord) -> None:
+        """Finds by the run's new thresholds what is wrong with a row, and keeps it where that is something else."""
+        before = record.findings
+        if record.state == "done":
+            find_wrong(record, head.settings)
+        if record.findings != before:
+            self._store.write_row(head.number, record)
 
     def _work(
         self, head: RunHead, lock: RunLock, records: Sequence[RowRecord], ask: Ask, scorer: Scorer, *, again: bool
@@ -179,7 +192,7 @@ class _Call:
         """Notes that the report has gone out, unless somebody came in vain for it while this call was at work."""
         # Nothing is freed for a note that comes after all has been told.
         store, number = RunStore(self._values, self._name.base), opened.head.number
-        if report.finished and not (opened.lock and store.is_wanted(number)):
+        if report.finished and not (opened.works and store.is_wanted(number)):
             store.tell_seen(number, shown=True)
 
 

@@ -12,7 +12,7 @@ from evaluation.judging.session import JudgeSession
 from evaluation.judging.usage import Usage
 from evaluation.metrics.documents import read_documents, score_documents
 from evaluation.runs.heads import RunHead
-from evaluation.runs.records import RowRecord, fingerprint, kept_result
+from evaluation.runs.records import RowRecord, RunSettings, fingerprint, kept_result
 from evaluation.runs.store import RunStore
 from evaluation.scorecard import evaluate_answer
 
@@ -48,12 +48,7 @@ class Scorer:
             both = record.metrics | judged
             record.metrics = {name: both[name] for name in settings.metrics if name in both}
             record.usage, record.reused = _added(record.usage, usage), False
-        contexts = record.sample.contexts
-        documents = None if contexts.hidden else score_documents(contexts.chunks, read_documents(record.documents))
-        results = {name: result for name in settings.metrics if (result := record.result(name)) is not None}
-        findings = diagnose(results, chunks=len(record.contexts), thresholds=settings.thresholds, documents=documents)
-        record.document_scores = documents.as_dict() if documents else None
-        record.findings = [{"name": found.name, "settings": list(found.settings)} for found in findings]
+        find_wrong(record, settings)
 
     def score_again(self, record: RowRecord, seconds: float) -> None:
         """Judges the row once more, for `again`; its own scores stay."""
@@ -78,6 +73,16 @@ class Scorer:
         card = evaluate_answer(session, record.sample, metrics, options=settings.options)
         kept = {name: kept_result(result, DETAILS_BYTES) for name, result in card.results.items()}
         return kept, session.usage.as_dict()
+
+
+def find_wrong(record: RowRecord, settings: RunSettings) -> None:
+    """Fills in what needs no judge: how the row's documents were found, and what is wrong by the thresholds."""
+    contexts = record.sample.contexts
+    documents = None if contexts.hidden else score_documents(contexts.chunks, read_documents(record.documents))
+    results = {name: result for name in settings.metrics if (result := record.result(name)) is not None}
+    findings = diagnose(results, chunks=len(record.contexts), thresholds=settings.thresholds, documents=documents)
+    record.document_scores = documents.as_dict() if documents else None
+    record.findings = [{"name": found.name, "settings": list(found.settings)} for found in findings]
 
 
 def _added(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:

@@ -82,8 +82,12 @@ class RunStore:
 
     def write_head(self, head: RunHead, oldest: int = 1) -> None:
         """Keeps the head of a run that begins, the newest of its name from now on."""
-        write_json(self.values, self.key(head.number, "head"), head.as_dict())
+        self.rewrite_head(head)
         self.write_numbers(oldest, head.number)
+
+    def rewrite_head(self, head: RunHead) -> None:
+        """Keeps the head of a run that is there."""
+        write_json(self.values, self.key(head.number, "head"), head.as_dict())
 
     def summary(self, number: int) -> RunSummary | None:
         """A run's summary, None without one: no call for it has ended yet, or it is being deleted."""

@@ -191,7 +191,6 @@ def test_a_run_with_a_failed_row_is_finished() -> None:
         {"settings": {"inputs": {"部署": "総務"}}},
         {"settings": {"metrics": FOUR}},
         {"settings": {"options": {"depth": "standard", "question_count": 5}}},
-        {"settings": {"thresholds": {"faithfulness": 0.5}}},
         {"settings": {"repeat": 2}},
     ],
 )
