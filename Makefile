@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo page test test-fast test-live check lint package bench
+.PHONY: help setup demo page test test-fast test-live check lint package marketplace-check bench
 
 VENV := .venv
 RUN := $(VENV)/bin/python
@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 export PYTHON
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## a virtual environment in .venv with everything (PYTHON=/path chooses the Python 3.12)
 	@echo "$(VENV) is ready"
@@ -42,6 +42,9 @@ lint: $(READY) ## repairs what ruff can repair, and formats
 
 package: $(READY) ## dist/rag_evaluator-<version>.difypkg, ready to install in Dify, and the templates
 	@$(RUN) -m devhost.package
+
+marketplace-check: $(READY) ## the built package by the rules of Dify's marketplace, its install test included
+	@$(RUN) -m devhost.marketplace --install
 
 bench: $(READY) ## speed, calls, prompt size and memory; how often intervals and signs are right
 	@$(RUN) -m benchmarks

@@ -15,6 +15,7 @@ from markdown_it import MarkdownIt
 from bridge import app, drafting
 from bridge.call import MAX_QUESTIONS
 from bridge.question_table import ACTIONS, HIGHEST_VERSION, SHOWN_STATES
+from devhost.marketplace import README_WORDS, outside_fences
 from devhost.package import PLACEHOLDERS
 from evaluation.errors import Reason
 from evaluation.golden.drafts.plan import USUAL_MIX
@@ -483,21 +484,12 @@ def test_the_changelogs_newest_version_is_the_manifests() -> None:
     assert headings[0] == MANIFEST["version"]
 
 
-def prose(markdown: str) -> str:
-    """A Markdown text without its code fences."""
-    lines = markdown.splitlines()
-    for token in MarkdownIt("commonmark").parse(markdown):
-        if token.type in {"fence", "code_block"} and token.map:
-            lines[slice(*token.map)] = [""] * (token.map[1] - token.map[0])
-    return "\n".join(lines)
-
-
 def test_the_readme_is_english_and_under_500_words() -> None:
-    text = prose((ROOT / "README.md").read_text(encoding="utf-8"))
+    text = outside_fences((ROOT / "README.md").read_text(encoding="utf-8"))
 
     assert not KANJI.search(text)
     assert not KANA.search(text)
-    assert len(text.split()) < 500
+    assert len(text.split()) < README_WORDS
 
 
 @pytest.mark.parametrize("path", ["README.md", "readme/README_ja_JP.md", "readme/README_zh_Hans.md"])

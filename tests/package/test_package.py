@@ -3,12 +3,9 @@
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
-import time
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,8 +21,6 @@ from tests.package import official_rule
 ROOT = Path(__file__).parents[2]
 READMES = ("README.md", "readme/README_ja_JP.md", "readme/README_zh_Hans.md")
 TABLE = "質問\t参照\n受付は何時からですか\t9時からです。\n"
-# What the marketplace's security scan looks for in .py files.
-FORBIDDEN = re.compile(r"\bopen\(|compile\(|\beval\(|\bexec\(|importlib|\.execute\(|SELECT\b.*\bFROM\b", re.IGNORECASE)
 
 
 @pytest.fixture(scope="module")
@@ -209,17 +204,6 @@ def test_a_missing_part_is_named(copy: Path, tmp_path: Path) -> None:
         build(tmp_path, copy)
 
 
-def test_the_security_scan_finds_nothing(unpacked: Path) -> None:
-    lines = [
-        f"{path.relative_to(unpacked)}: {line.strip()}"
-        for path in sorted(unpacked.rglob("*.py"))
-        for line in path.read_text(encoding="utf-8").splitlines()
-        if FORBIDDEN.search(line)
-    ]
-
-    assert lines == []
-
-
 def test_every_requirement_has_a_lower_and_an_upper_bound(unpacked: Path) -> None:
     lines = (unpacked / "requirements.txt").read_text(encoding="utf-8").splitlines()
     requirements = [Requirement(line) for line in lines if line and not line.startswith("#")]
@@ -240,6 +224,14 @@ def test_every_requirement_has_a_lower_and_an_upper_bound(unpacked: Path) -> Non
     }
     for requirement in requirements:
         assert {specifier.operator for specifier in requirement.specifier} == {">=", "<"}
+
+
+@pytest.mark.parametrize("name", ["requirements-dev.txt", "requirements-judge.txt"])
+def test_what_developers_install_can_be_read(name: str) -> None:
+    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+    entries = [line for line in lines if line and not line.startswith(("#", "-"))]
+
+    assert all(Requirement(entry).specifier for entry in entries)
 
 
 def test_the_unpacked_plugin_declares_itself_and_answers(unpacked: Path, model_server: ScriptedModelServer) -> None:
@@ -266,50 +258,6 @@ def answer_with_the_reference(folder: Path, model_server: ScriptedModelServer, p
     }
     assert output.variables["reference"] == "9時からです。"
     assert output.variables["found"] is True
-
-
-@pytest.fixture
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
-
-
-@pytest.fixture
-def serverless(unpacked: Path, free_port: int) -> Iterator["subprocess.Popen[str]"]:
-    """The unpacked plugin, started as the marketplace's install test does."""
-    hidden = {"PYTHONPATH", "PYTHONHOME"}
-    environment = {key: value for key, value in os.environ.items() if key not in hidden}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "main"],
-        cwd=unpacked,
-        env=environment
-        | {"INSTALL_METHOD": "serverless", "SERVERLESS_HOST": "127.0.0.1", "SERVERLESS_PORT": str(free_port)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    yield process
-    process.kill()
-    process.wait(10)
-    assert process.stdout
-    process.stdout.close()
-
-
-def test_the_marketplaces_install_test_sees_it_serving(serverless: "subprocess.Popen[str]") -> None:
-    started = time.monotonic()
-    assert serverless.stdout
-    seen = []
-    for line in serverless.stdout:
-        seen.append(line)
-        if "Serving Flask app" in line:
-            break
-
-    assert seen
-    assert "Serving Flask app" in seen[-1], "".join(seen)
-    assert time.monotonic() - started < 20
 
 
 @pytest.mark.slow
