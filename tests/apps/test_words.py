@@ -69,7 +69,7 @@ def test_a_judge_without_balance_is_told_with_what_to_do_before_going_on(
     assert output.variables["reason"] == "quota_exhausted"
     for text in (output.text, output.variables["summary"]):
         assert "残高" in text
-        assert "原因を直してからもう一度実行すると" in text
+        assert "原因を解消してからもう一度実行すると" in text
 
 
 def test_an_app_is_named_by_its_label_and_its_id_stands_where_the_run_is_described(evaluate: Evaluate) -> None:

@@ -319,7 +319,7 @@ SAYS: dict[tuple[str, str], dict[Language, str]] = {
     ("content", "wrong"): {"ja": "抜けや誤り", "en": "leaves something out", "zh": "遗漏或错误"},
     ("claims", "unsupported"): {
         "ja": "資料にない(こと|内容)を|食い違う内容|確認できない内容|推測で補",
-        "en": "yet the bot answered|do not support all|otherwise than the documents|things that the doc|guess",
+        "en": "yet the bot answered|do not support all|contradicts the documents|things that the doc|guess",
         "zh": "资料(中|里)没有的(回答|内容)|矛盾的内容|无法证实|推测",
     },
     ("claims", "supported"): {"ja": "資料に(は)?沿って", "en": "keeps to the documents", "zh": "符合资料"},
@@ -332,7 +332,7 @@ SAYS: dict[tuple[str, str], dict[Language, str]] = {
     ("retrieved", "not all"): {
         "ja": "検索されてい(ません|ない)|そろっていません|検索できなかった",
         "en": "No chunk with|but not the chunk|was not retrieved|Not all that is needed",
-        "zh": "没有(全部)?检索到",
+        "zh": "没有(全部)?检索到|未被检索到",
     },
     ("order", "irrelevant on top"): {"ja": "上位にあります", "en": "stand on top", "zh": "排在前面"},
     ("retrieved", "unseen"): {"ja": "検索結果が見えない", "en": "can't be seen", "zh": "看不到检索结果"},

@@ -464,12 +464,12 @@ def test_when_every_row_failed_text_and_line_name_the_commonest_cause_and_its_co
     assert "<b>" not in text
     for wrong in ("目立った問題", "質問を増やす", "しきい値"):
         assert wrong not in line + text
-    assert "最初に変えること**：採点できなかった理由を、先に直してください" in text
+    assert "最初に変えること**：採点できなかった原因を、先に解消してください" in text
 
 
 def test_what_failed_in_most_rows_is_put_right_before_what_was_found_in_few() -> None:
     found = with_findings(record(9, faithfulness=0.1), finding("made_up", "prompt_only_documents"))
-    for failing, step in ((EMPTY, "採点できなかった理由"), (EMPTY[:1], "LLM ノードのプロンプト")):
+    for failing, step in ((EMPTY, "採点できなかった原因"), (EMPTY[:1], "LLM ノードのプロンプト")):
         assert f"**最初に変えること**：{step}" in run_text(report_of([*failing, found]), JA)
 
 
@@ -503,7 +503,7 @@ AGAIN = "もう一度実行すると、続きから始まります"
 def test_to_run_it_again_is_advised_where_that_helps(records: list[RowRecord], stopped: Reason, helps: bool) -> None:
     report = report_of([*records, RowRecord(9, "質問")], stopped=stopped)
     for said in (run_line(report, JA), run_text(report, JA)):
-        assert f"まで終わりました。{'' if helps else '原因を直してから'}{AGAIN}" in said
+        assert f"まで終わりました。{'' if helps else '原因を解消してから'}{AGAIN}" in said
 
 
 # --- the run before ---
