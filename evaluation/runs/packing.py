@@ -66,6 +66,7 @@ def light(record: RowRecord) -> RowRecord:
         inputs={name: _named(value) for name, value in record.inputs.items()},
         state=record.state,
         app_reason=record.app_reason,
+        app_message=_named(record.app_message),
         app_seconds=record.app_seconds,
         app_tokens=record.app_tokens,
         metrics={name: {**metric, "details": {}} for name, metric in record.metrics.items()},

@@ -5,6 +5,9 @@ from dataclasses import replace
 
 from devhost.dify_side import Storage
 from evaluation.diagnosis import diagnose
+from evaluation.golden.kept import KeptTables
+from evaluation.golden.kept_rows import KeptRow, Source
+from evaluation.golden.table import Row
 from evaluation.languages import Language
 from evaluation.runs.heads import RunHead
 from evaluation.runs.names import RunName, add_name
@@ -12,7 +15,7 @@ from evaluation.runs.records import RowRecord
 from evaluation.runs.store import RunStore
 from evaluation.runs.summary import build_report, summary_of
 from evaluation.storage.values import Values
-from tests.evaluation.sample_runs import sample_run
+from tests.evaluation.sample_runs import THRESHOLDS, sample_run
 
 SEED = 7
 
@@ -71,6 +74,23 @@ def keep_runs(values: Values, language: Language, runs: int = 6, copies: int = 1
     return sample.name
 
 
+def keep_table(values: Values, language: Language) -> None:
+    """Keeps the sample's questions as a table; some are drafts with their passage."""
+    sample = sample_run(language, compared=False)
+    rows = [
+        KeptRow(
+            Row(row.question, row.reference, category=row.category),
+            state="draft" if row.row % 5 == 0 else "confirmed",
+            kind="fact" if row.row % 5 == 0 else "",
+            sources=(Source(row.contexts[0]["title"], row.contexts[0]["text"][:40], row.contexts[0]["text"]),)
+            if row.row % 5 == 0 and row.contexts
+            else (),
+        )
+        for row in sample.records
+    ]
+    KeptTables(values).save(sample.name, lambda _: rows)
+
+
 def _changed(row: RowRecord, shift: float, draws: random.Random) -> RowRecord:
     """The row with some of its scores moved by about the shift, and diagnosed anew."""
     metrics = {
@@ -81,5 +101,5 @@ def _changed(row: RowRecord, shift: float, draws: random.Random) -> RowRecord:
     }
     changed = replace(row, metrics=metrics)
     results = {name: found for name in metrics if (found := changed.result(name)) is not None}
-    findings = diagnose(results, chunks=len(row.contexts)) if row.state == "done" else []
+    findings = diagnose(results, chunks=len(row.contexts), thresholds=THRESHOLDS) if row.state == "done" else []
     return replace(changed, findings=[{"name": f.name, "settings": list(f.settings)} for f in findings])
