@@ -1,10 +1,13 @@
 """Which language a result is written in."""
 
 import re
+from collections.abc import Mapping
 from typing import Literal
 
 Language = Literal["ja", "en", "zh"]
 LANGUAGES: tuple[Language, ...] = ("ja", "en", "zh")
+# As the lang attribute of a page has them.
+LANGUAGE_TAGS: Mapping[Language, str] = {"ja": "ja", "en": "en", "zh": "zh-Hans"}
 
 # Without the middle dot, which Chinese puts into foreign names.
 _KANA = r"[\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\uff66-\uff9f]"

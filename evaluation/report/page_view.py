@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from evaluation.languages import Language
+from evaluation.languages import LANGUAGE_TAGS
 from evaluation.report.escape import one_line
 from evaluation.report.markdown import capitalized
 from evaluation.report.numbers import difference_text, interval_text, score_against, score_text
@@ -41,7 +41,6 @@ MOST_CATEGORIES = 30
 MOST_ROW_LINKS = 12
 # The smallest range of the pictures of differences to either side, so that a tiny difference looks tiny.
 LEAST_RANGE = 0.1
-LANGUAGE_TAGS: Mapping[Language, str] = {"ja": "ja", "en": "en", "zh": "zh-Hans"}
 
 
 def page_of(report: RunReport, texts: Texts, limits: Limits) -> View:

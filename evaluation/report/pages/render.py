@@ -7,8 +7,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from evaluation.languages import LANGUAGES
-from evaluation.report.page_view import LANGUAGE_TAGS
+from evaluation.languages import LANGUAGE_TAGS, LANGUAGES
 from evaluation.texts import Texts, load_texts
 
 _FOLDER = Path(__file__).parent
