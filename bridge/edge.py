@@ -64,7 +64,7 @@ class EvaluatorTool(Tool):
     def usual_language(self) -> Language | None:
         """The one chosen in judge_settings, for what has neither a setting nor a text to go by."""
         try:
-            return chosen_language(self.session.storage, self.session.app_id)
+            return chosen_language(self.storage, self.session.app_id)
         except Exception:  # noqa: BLE001 - what only chooses words must not cost a result
             return None
 
