@@ -12,7 +12,7 @@ from functools import partial
 from typing import Literal
 
 _NAME = (
-    r"(?:[a-z]+[:_-]|ant|lobe)?(?:think(?:ing)?|thoughts?|reasoning|reflection|scratch_?pad|chain_?of_?thought"
+    r"(?:[a-z][a-z0-9]*[:_-]|ant|lobe|deep)?(?:think(?:ing)?|thoughts?|reasoning|reflection|scratch_?pad|chain_?of_?thought"
     r"|inner_?(?:thoughts?|monologue))(?:[_-](?:process|content|fast))?"
 )
 _WORD = r"(?:think(?:ing)?|thoughts?|reasoning)"
@@ -57,6 +57,20 @@ _OUTSIDE = {
 _FENCE_ENDS = {mark: _pattern(rf"^[ \t>]*{mark}") for mark in ("```", "~~~")}
 _QUOTES = frozenset({"``", "「」", "『』", "“”", '""', "''"})
 _CALLED = _pattern(r" ?(?:(?:tags?|blocks?)\b|タグ|ブロック|标签|標籤|标记)")
+# Names that other things have too, marks that were escaped, fences: a thought only at the beginning.
+_LESS_CLEAR = (
+    r"analysis|cot|reason|internal|ponder(?:ing)?|deliberation|self_?reflection|(?:思考|推理|推論|推论)\w{0,6}"
+)
+# What a judge calls so is not its reply; a bot may well be asked for one.
+_NO_REPLY = rf"{_LESS_CLEAR}|draft|plan(?:ning)?|rationale|work(?:ings?)?|notes?"
+_LESS_THAN, _GREATER_THAN = r"(?:[<＜]|\\<|&lt;)", r"(?:\\?[>＞]|&gt;)"
+_FIRST = {
+    quoting: _pattern(
+        rf"\s*(?:(?:{_LESS_THAN}\s*(?P<name>{names})|(?:\\<|&lt;)\s*(?P<escaped>{_NAME}))(?:\s[^<>&]*)?{_GREATER_THAN}"
+        rf"|(?P<fence>```|~~~)\s*{_WORD}\s*$)"
+    )
+    for quoting, names in (("code", _LESS_CLEAR), ("json", _NO_REPLY))
+}
 # The channels' tokens in plain letters, as servers leave them that drop the tokens themselves.
 _PLAIN_ANALYSIS, _PLAIN_FINAL = r"\s*analysis(?=\S)", "assistantfinal"
 
@@ -89,7 +103,8 @@ def spoken(text: str, quoting: Quoting = "code") -> Spoken:
     Args:
         quoting: where a mark is only talked about: in "code" (Markdown), or in the strings of "json".
     """
-    said = _after_plain_analysis(text)
+    said = _after_plain_analysis(text, quoting)
+    said = said and _after_first(said, quoting)
     if said is None:
         return Spoken("", thought=True, unfinished=True)
     marked = _Marked(said)
@@ -116,7 +131,24 @@ def spoken(text: str, quoting: Quoting = "code") -> Spoken:
     return Spoken("".join([*kept, said[start:]]) if thought else text, thought)
 
 
-def _after_plain_analysis(text: str) -> str | None:
+def _after_first(text: str, quoting: Quoting) -> str | None:
+    """The text behind a thought that it begins with, where its mark is less clear; None when a judge's is not closed.
+
+    Where a bot says nothing behind it, it is what the bot says.
+    """
+    opening = _FIRST[quoting].match(text)
+    if opening is None:
+        return text
+    name = opening["name"] or opening["escaped"]
+    closing = rf"{_LESS_THAN}\s*/\s*{re.escape(name)}\s*{_GREATER_THAN}" if name else rf"^\s*{opening['fence']}"
+    end = _pattern(closing).search(text, opening.end())
+    rest = text[end.end() :] if end else ""
+    if quoting == "code" and not rest.strip():
+        return text
+    return rest if end else None
+
+
+def _after_plain_analysis(text: str, quoting: Quoting) -> str | None:
     """The text behind a channel of thought whose tokens were dropped; None when nothing follows it."""
     match = re.match(_PLAIN_ANALYSIS, text)
     if match is None:
@@ -125,7 +157,8 @@ def _after_plain_analysis(text: str) -> str | None:
     if found:
         return answer
     first = text[match.end()]
-    return None if first.isascii() and first.isupper() else text
+    # A bot may say something of an analysis, a judge begins with no word that the next one follows so closely.
+    return None if (first.isalpha() if quoting == "json" else first.isascii() and first.isupper()) else text
 
 
 class _Marked:

@@ -37,6 +37,15 @@ _LITTLE, _CLEAR_SHARE, _LEAST_SHARE = 0.06, 0.7, 0.4
 _BOXES, _MOST_BOXES = r"[\u2500-\u259f]", 0.05
 # Beyond ASCII not just single ones beside Latin letters, which would be accents and curly apostrophes.
 _IN_PAIRS = rb"[\x80-\xff]{2}|(?<![A-Za-z])[\x80-\xff](?![A-Za-z])|[\x80-\xff].[\x80-\xff]"
+# Western words have a few accents; a row of accents and symbols is another script in the wrong encoding.
+_ACCENTS_IN_A_ROW = r"[\u0080-\u024f\u02b0-\u02ff\u2010-\u2bff\ufb00-\ufb06]{4,}"
+_FEWEST_DIFFERENT = 3
+# Nor do symbols stand inside words.
+_SYMBOLS = r"\u00a0-\u00a9\u00ab-\u00b4\u00b6\u00b8\u00b9\u00bb-\u00bf\u201a-\u2022\u2030-\u2bff"
+_SYMBOL_IN_A_WORD = rf"(?<=[^\W\d_])[{_SYMBOLS}](?=[^\W\d_])"
+_MOST_SYMBOLS = 0.1
+# In the name of a column stand letters and brackets, no currency and no quotation marks of the West.
+_NO_NAME = r"[^\w\s\x00-\x7f\u3000-\u30ff\uff00-\uffef]"
 _CONTROL = r"[\x00-\x08\x0e-\x1f\x7f]"
 _FIRST_LINES = 40
 # Enough of a text to tell whether it reads like one.
@@ -97,7 +106,9 @@ def _in_an_older_encoding(data: bytes) -> str | None:
         likely = {everyday: 1.0}
     for encoding in sorted(likely, key=lambda name: -likely[name]):
         text = _read(data, encoding)
-        if text is None or any(unicodedata.category(char) in {"Cc", "Co", "Cn"} for char in set(text) - set("\r\n\t")):
+        if text is None or (encoding not in _EVERYDAY and _has_symbols_for_letters(text)):
+            continue
+        if any(unicodedata.category(char) in {"Cc", "Co", "Cn"} for char in set(text) - set("\r\n\t")):
             continue
         if named or (_reads_well(text) and _share(text, encoding) >= _LEAST_SHARE):
             return text
@@ -115,7 +126,7 @@ def _known(line: str) -> int:
     cells = [
         cell for cell in re.split(r"[\t,;，|]", line[:1000]) if not cell.isascii() and len(re.findall(r"\w", cell)) > 1
     ]
-    return sum(header_kind(cell) is not None for cell in cells)
+    return sum(header_kind(cell) is not None for cell in cells if not re.search(_NO_NAME, cell))
 
 
 def _everyday(data: bytes, likely: Mapping[str, float]) -> str:
@@ -141,6 +152,14 @@ def _share(text: str, encoding: str) -> float:
 
 def _beyond_ascii(text: str) -> str:
     return re.sub(r"[\x00-\x7f]", "", text)[:_SAMPLE]
+
+
+def _has_symbols_for_letters(text: str) -> bool:
+    """Whether accents and symbols stand where a language written with an alphabet has letters."""
+    rows = re.findall(_ACCENTS_IN_A_ROW, text[:_SAMPLE])
+    inside = len(re.findall(_SYMBOL_IN_A_WORD, text[:_SAMPLE]))
+    many = inside > _MOST_SYMBOLS * len(_beyond_ascii(text))
+    return many or any(len(set(row)) >= _FEWEST_DIFFERENT for row in rows)
 
 
 def _reads_well(text: str) -> bool:

@@ -116,6 +116,36 @@ def test_what_is_said_between_thoughts(text: str, said: str) -> None:
     assert spoken(text).text == said
 
 
+LESS_CLEAR = [
+    ("<analysis>", "</analysis>"),
+    ("<cot>", "</cot>"),
+    ("<思考過程>", "</思考過程>"),
+    ("&lt;think&gt;", "&lt;/think&gt;"),
+    ("\\<think\\>", "\\</think\\>"),
+    ("```thinking\n", "\n```"),
+]
+
+
+@pytest.mark.parametrize("quoting", ["code", "json"])
+@pytest.mark.parametrize(("opening", "closing"), LESS_CLEAR)
+def test_a_mark_that_is_less_clear_is_one_at_the_beginning(opening: str, closing: str, quoting: Quoting) -> None:
+    assert spoken(f"{opening}{THOUGHT}{closing}\n\n{ANSWER}", quoting) == Spoken(f"\n\n{ANSWER}", thought=True)
+    assert spoken(f"{ANSWER}\n{opening}{THOUGHT}{closing}").text.startswith(ANSWER)
+
+
+@pytest.mark.parametrize("opening", [*(opening for opening, _ in LESS_CLEAR), "<draft>", "<plan>", "analysisまず "])
+def test_a_judges_draft_in_an_open_mark_is_no_reply(opening: str) -> None:
+    assert spoken(f"{opening}{THOUGHT}", "json") == Spoken("", thought=True, unfinished=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["<analysis>売上は増えました。</analysis>", "<draft>拝啓</draft> 以上です", "<analysis> 要素は必須です。"],
+)
+def test_what_a_bot_says_in_such_a_mark_is_said(text: str) -> None:
+    assert spoken(text) == Spoken(text)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -190,6 +220,9 @@ LONG: dict[str, Callable[[int], str]] = {
     "strings": lambda n: ':"' * n,
     "escapes": lambda n: ':"' + "\\" * n,
     "an open string": lambda n: '{"a": "' + "<think>" * n,
+    "less clear": lambda n: "<analysis>" * n,
+    "half of one": lambda n: "<analysis " * n,
+    "half an end": lambda n: "<analysis>" + "&lt; " * n,
     "plain": lambda n: "analysis" + "assistant" * n,
     "text": lambda n: "有給休暇は10日です。" * n,
 }

@@ -37,7 +37,13 @@ RUSSIAN = "вопрос,ответ\nсколько дней отпуска,де�
         ("question,reference\nWhat is 有休?,10 days\n", "cp932"),
         ("question,reference\n出張の日当はいくらですか,2,000円\n", "euc-jp"),
         ("質問,参照\n" + "出張の日当はいくらですか。,日当は2,000円です。\n" * 50, "cp932"),
+        # In the encoding of the West one of its cells reads like the name of a column.
+        ("question,reference\n有給休暇は何日もらえますか,10日です\n日当はいくらですか,2000円です\n", "cp932"),
+        ("有給休暇は何日もらえますか,10日です\n日当はいくらですか,2000円です\n", "cp932"),
+        ("有給休暇は何日もらえますか,10日です\n", "cp932"),
         *[(CHINESE, name) for name in ("gbk", "gb18030")],
+        ("question,reference\n其中草稿 {count} 行,没有能够评分的问题\n", "gb18030"),
+        ("请先解决无法评分的原因,偏低的指标\n其中草稿 {count} 行,没有作答。\n", "gb18030"),
         ("年假天数,十天\n婚假天数,三天\n", "gbk"),
         ("question,reference\nWhat is 年假?,10 days\n", "gbk"),
         ("问题,参考答案\n" + "出差补贴是多少？,每天200元。\n" * 50, "gbk"),
