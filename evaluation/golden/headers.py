@@ -21,6 +21,8 @@ _BRACKETS = r"[(\[{<【〔〈《「『](.*?)[)\]}>】〕〉》」』]"
 _NUMBERING = r"^(?:q?[0-9]{1,3}(?=[^0-9])|[a-z](?=[.)]))[\s.):、_-]*"
 # Ranks: below those of the whole names.
 _COMPOUND, _VAGUE = 1000, 2000
+# 「質問 Question」
+_BETWEEN_SCRIPTS = r"(?<=[^\x00-\x7f])\s+(?=[\x00-\x7f])|(?<=[\x00-\x7f])\s+(?=[^\x00-\x7f])"
 _BETWEEN_LANGUAGES = r"\s*[/|\n・]\s*|\s+[-–—]\s+"
 
 
@@ -78,6 +80,9 @@ def _of_text(text: str) -> Name | None:
         return min((name for name in found if name.kind == found[0].kind), key=lambda name: name.rank)
     if len(pieces) > 1:
         return pieces[0] if all(pieces) else None
+    in_scripts = [_of_plain(piece) for piece in re.split(_BETWEEN_SCRIPTS, outer)]
+    if len(in_scripts) > 1 and all(in_scripts):
+        return in_scripts[0] if len({piece.kind for piece in in_scripts if piece}) == 1 else None
     return _of_path(re.split(r"[.:\[\]]+", outer.strip(".:[]")))
 
 

@@ -17,6 +17,7 @@ _ABOVE = 40
 _SEEN_CELLS, _SEEN_CHARACTERS = 6, 20
 # Numbers, dates, times, amounts, marks: nothing that anybody asks.
 _NO_WORDS = r"[\W\d年月日時分秒円元]*"
+_MOST_ASK = 0.8
 _LIKE_A_QUESTION = (
     r"[?？]\s*$|(か|かな|でしょう|たい|ますでしょうか)[。．]?$|教えて|ください|下さい|何|どこ|いつ|誰|なぜ|どう|いくら"
     r"|[吗呢]|什么|怎么|如何|多少|哪|几|是否|請問|什麼|怎麼|까요|나요|니까|무엇|어떻게"
@@ -131,6 +132,7 @@ def _with_names(grid: Grid, begin: int, end: int) -> Layout:
         pairs = zip(own + [""] * width, names + [""] * width, strict=False)
         names = [below or above for below, above in list(pairs)[:width]]
     columns = columns_of(names)
+    body, below = _without_others(body, columns["question"] or 0)
     again = next((i for i, name in enumerate(names) if i > question and name == names[question]), len(names))
     used = {place for place in columns.values() if place is not None}
     others = {i: name for i, name in enumerate(names[:again]) if name and i not in used}
@@ -141,9 +143,33 @@ def _with_names(grid: Grid, begin: int, end: int) -> Layout:
         notes.append(Note("header", {"row": header.number, "names": list(filter(None, names))}))
     if again < len(names):
         notes.append(Note("second_table", {"names": list(filter(None, names[again:]))}))
+    if below:
+        notes.append(Note("below", {"rows": [record.number for record in below]}))
     if columns["reference"] is None and others:
         notes.append(Note("no_reference", {"names": list(others.values())}))
     return Layout(names, columns, others, body, tuple(notes))
+
+
+def _without_others(body: Sequence[Record], question: int) -> tuple[list[Record], list[Record]]:
+    """The rows of questions, and those of other tables and remarks that stand below an empty row.
+
+    They begin with a row of one cell or with names of columns, and ask nothing where the rows above do.
+    """
+    starts = [0, *(index for index in range(1, len(body)) if _gap(body, index)), len(body)]
+    blocks = [body[begin:end] for begin, end in pairwise(starts)]
+    if not blocks or _share(_LIKE_A_QUESTION, [_cell(record, question) for record in blocks[0]]) < _MOST_ASK:
+        return list(body), []
+    kept, others = list(blocks[0]), list[Record]()
+    for block in blocks[1:]:
+        begins = bool(block) and (_filled(block[0]) == 1 or any(map(_named, block[0].cells)))
+        asks = any(asks_something(cell) for record in block for cell in record.cells)
+        (kept if asks or not begins else others).extend(block)
+    return kept, others
+
+
+def asks_something(cell: str) -> bool:
+    """Whether a text reads like a question."""
+    return re.search(_LIKE_A_QUESTION, cell, re.IGNORECASE) is not None
 
 
 def _check_upright(body: Sequence[Record], question: int, header: Record) -> None:

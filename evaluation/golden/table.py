@@ -8,11 +8,14 @@ from dataclasses import dataclass, field, replace
 from evaluation.errors import EvaluationError, Reason
 from evaluation.golden.cells import cleaned, inner_text, is_nothing, reference_beside
 from evaluation.golden.grid import Grid, Note, Record
-from evaluation.golden.layout import Layout, layouts_of
+from evaluation.golden.layout import Layout, asks_something, layouts_of
 from evaluation.golden.pasted import grid_of
 
 # A remark under a table, alone in its row.
-_FOOTNOTE = r"※.*|[(（\[【]?(注|備考|note)[\s\d:：)）\]】].*"
+_FOOTNOTE = r"※.*|[(（\[【]?(注|備考|note)[\s\d:：)）\]】].*|以上"
+# The title of a part, where a reference would stand beside a question.
+_PART = r"[■◆▼▽◇□§].*|【[^】]*】|\[[^\]]*\]|[<＜].*[>＞]"
+_TOTALS = frozenset({"合計", "小計", "総計", "計", "合计", "小计", "总计", "total", "subtotal"})
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,9 @@ class _Reading:
             return None
         filled = [cell for cell in cells if cell]
         if len(filled) == 1 and re.fullmatch(_FOOTNOTE, filled[0], re.DOTALL | re.IGNORECASE):
+            return None
+        is_part = len(filled) == 1 and layout.columns["reference"] is not None and re.fullmatch(_PART, filled[0])
+        if (is_part and not asks_something(filled[0])) or (filled and filled[0].casefold() in _TOTALS):
             return None
         return self._made(cells, record.number, layout)
 

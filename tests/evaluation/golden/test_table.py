@@ -339,6 +339,42 @@ def test_a_remark_under_the_table_is_no_question() -> None:
     assert (pairs(table), table.unreadable) == ([("Q1", "R1"), ("※印の行は？", "R2")], 1)
 
 
+ASKING = "質問\t参照\nQ1ですか\tR1\nQ2は何日ですか\tR2\n"
+
+
+@pytest.mark.parametrize(
+    ("below", "rows"),
+    [
+        ("\n集計\nカテゴリ\t件数\n休暇\t1\n合計\t2", [5, 6, 7, 8]),
+        ("\nカテゴリ\t件数\n休暇\t1", [5, 6]),
+        ("\n作成者：田中\n最終更新：2026/4/1\tv1.0", [5, 6]),
+        ("\n\nCopyright ACME", [6]),
+    ],
+)
+def test_what_stands_below_the_questions_is_not_asked_and_told(below: str, rows: list[int]) -> None:
+    table = read_table(ASKING + below)
+    assert pairs(table) == [("Q1ですか", "R1"), ("Q2は何日ですか", "R2")]
+    assert told(table) == {"below": {"rows": rows}}
+
+
+@pytest.mark.parametrize("below", ["\n出張の日当\t千円", "\n出張\n日当はいくらですか\t千円", "出張の日当"])
+def test_questions_below_an_empty_row_are_asked(below: str) -> None:
+    table = read_table(ASKING + below)
+    assert pairs(table)[2:] == [tuple([*line.split("\t"), ""][:2]) for line in below.strip("\n").split("\n")]
+    assert told(table) == {}
+
+
+@pytest.mark.parametrize("line", ["■休暇について", "【出張】", "◆その他", "以上", "合計", "合計\t2"])
+def test_titles_of_parts_and_totals_are_no_questions(line: str) -> None:
+    table = read_table(f"質問\t参照\n{line}\nQ1\tR1")
+    assert (pairs(table), table.unreadable) == ([("Q1", "R1")], 1)
+
+
+@pytest.mark.parametrize("question", ["■有給は何日ですか", "【至急】経費の申請", "合計金額はいくらですか"])
+def test_questions_that_begin_like_a_title_are_asked(question: str) -> None:
+    assert pairs(read_table(f"質問\t参照\n{question}\nQ1\tR1")) == [(question, ""), ("Q1", "R1")]
+
+
 # --- marks between the cells ---
 
 

@@ -26,6 +26,7 @@ def test_every_note_on_a_table_has_its_sentence(language: Language) -> None:
         Note("header", {"row": 3, "names": ["No.", "質問", "正解"]}),
         Note("sheet", {"sheet": "FAQ", "names": ["表紙"]}),
         Note("second_table", {"names": ["質問"]}),
+        Note("below", {"rows": [9]}),
         Note("no_reference", {"names": ["部署"]}),
         Note("too_many_cells", {"rows": [2, 5]}),
         Note("put_together", {"rows": [3]}),
