@@ -4,26 +4,15 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from devhost.template_nodes import (
-    MAIN_ROW,
-    NOTE_WIDTH,
-    Node,
-    Place,
-    column,
-    edge,
-    judge_settings_node,
-    mixed,
-    node,
-    note,
-    tool_node,
-)
+from devhost import template_notes
+from devhost.template_nodes import MAIN_ROW, Node, Place, column, edge, judge_settings_node, mixed, node, tool_node
+from devhost.template_notes import note
 
 FILE_ENDINGS = (".csv", ".tsv", ".xlsx", ".json", ".jsonl")
 MOST_FILES = 5
 TABLE_CHARACTERS = 200_000
 NAME_CHARACTERS = 60
 CHAIN = ("start", "judge_settings", "batch", "output")
-NOTE_HEIGHT = 450
 
 
 def batch_nodes(texts: Mapping[str, Any]) -> list[Node]:
@@ -40,19 +29,14 @@ def batch_nodes(texts: Mapping[str, Any]) -> list[Node]:
         {"value_selector": ["batch", name], "value_type": value_type, "variable": name} for name, value_type in outputs
     ]
     start = {"type": "start", "variables": start_variables(texts["inputs"])}
+    above = MAIN_ROW - 40 - template_notes.height(texts["after_import"])
     corners = {node_id: (column(index), MAIN_ROW) for index, node_id in enumerate(CHAIN)}
     return [
         node("start", Place(*corners["start"], 54 + 26 * 4), titles, start),
         judge_settings_node(corners["judge_settings"], texts),
         tool_node("batch", "evaluate_app", corners["batch"], texts, inputs),
         node("output", Place(*corners["output"], 62 + 26 * 2), titles, {"type": "end", "outputs": given}),
-        note(
-            "note_after_import",
-            Place(column(0), MAIN_ROW - 40 - NOTE_HEIGHT, NOTE_HEIGHT),
-            NOTE_WIDTH,
-            "blue",
-            texts["after_import"],
-        ),
+        note("note_after_import", (column(0), above), texts["after_import"], theme="blue"),
     ]
 
 

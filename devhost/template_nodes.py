@@ -1,7 +1,6 @@
 """Nodes, edges and notes of a chatflow or a workflow as Dify's Studio exports them."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,6 @@ NODE_WIDTH = 244
 FIRST_COLUMN = 80
 COLUMN_STEP = 300
 MAIN_ROW = 282
-NOTE_WIDTH = 640
 
 QUESTION = "{{#sys.query#}}"
 CONTEXTS = ["knowledge", "result"]
@@ -40,11 +38,11 @@ def node(node_id: str, place: Place, titles: Mapping[str, str], data: Mapping[st
     """One node as Studio exports it."""
     return {
         "data": {"desc": "", "selected": False, "title": titles[node_id], **data},
-        **_placed(node_id, place, "custom", NODE_WIDTH),
+        **placed(node_id, place, "custom", NODE_WIDTH),
     }
 
 
-def _placed(node_id: str, place: Place, kind: str, width: int) -> dict[str, Any]:
+def placed(node_id: str, place: Place, kind: str, width: int) -> dict[str, Any]:
     """Where a node or note stands on the canvas."""
     return {
         "height": place.height,
@@ -197,41 +195,3 @@ def edge(source: str, target: str) -> dict[str, Any]:
         "type": "custom",
         "zIndex": 0,
     }
-
-
-def note(node_id: str, place: Place, width: int, theme: str, text: Mapping[str, Any]) -> Node:
-    """One note as Studio exports it; its text is the state of a Lexical editor, as JSON."""
-    return {
-        "data": {
-            "author": "RAG Evaluator",
-            "desc": "",
-            "height": place.height,
-            "selected": False,
-            "showAuthor": False,
-            "text": json.dumps(lexical(text["title"], text["lines"]), ensure_ascii=False, separators=(",", ":")),
-            "theme": theme,
-            "title": "",
-            "type": "",
-            "width": width,
-        },
-        **_placed(node_id, place, "custom-note", width),
-    }
-
-
-def lexical(title: str, lines: Sequence[str]) -> dict[str, Any]:
-    """A Lexical document: the title in bold, then one paragraph a line."""
-    bold = 1
-    paragraphs = [paragraph(title, bold), *(paragraph(line, 0) for line in lines)]
-    return {"root": {**LEXICAL_BLOCK, "children": paragraphs, "type": "root"}}
-
-
-# The largest size that Studio offers for notes; the smallest, its default, can't be read at a template's zoom.
-NOTE_STYLE = "font-size: 16px;"
-LEXICAL_BLOCK = {"direction": "ltr", "format": "", "indent": 0, "version": 1}
-
-
-def paragraph(text: str, text_format: int) -> dict[str, Any]:
-    """One paragraph of one text run; `text_format` is Lexical's bit field (1 is bold)."""
-    run = {"detail": 0, "format": text_format, "mode": "normal", "style": NOTE_STYLE, "text": text}
-    run |= {"type": "text", "version": 1}
-    return {**LEXICAL_BLOCK, "children": [run], "textFormat": text_format, "textStyle": "", "type": "paragraph"}

@@ -22,13 +22,12 @@ from typing import Any
 
 import yaml
 
-from devhost import sample_table
+from devhost import sample_table, template_notes
 from devhost.flow_nodes import declared_tools, read_yaml
 from devhost.template_batch import batch_edges, batch_nodes
 from devhost.template_nodes import (
     CONTEXTS,
     MAIN_ROW,
-    NOTE_WIDTH,
     PROVIDER,
     QUESTION,
     Node,
@@ -41,11 +40,11 @@ from devhost.template_nodes import (
     llm_data,
     mixed,
     node,
-    note,
     tool_node,
     viewers_data,
     viewers_variable,
 )
+from devhost.template_notes import note
 
 ROOT = Path(__file__).parents[1]
 TEXTS = ROOT / "devhost" / "template_texts"
@@ -66,11 +65,9 @@ class Template:
 
     Attributes:
         evaluators: the tool of each node that scores the answer, by the node's id.
-        note_height: of the note on what to do after importing, in canvas pixels; its text fills it (tests/browser).
     """
 
     evaluators: Mapping[str, str]
-    note_height: int
 
     @property
     def reads_documents(self) -> bool:
@@ -85,8 +82,8 @@ def inputs_of(tool: str) -> list[str]:
 
 METRICS = ("answer_relevancy", "faithfulness", "context_recall", "context_precision")
 TEMPLATES: Mapping[str, Template] = {
-    "scored": Template({metric: metric for metric in METRICS}, 290),
-    "scorecard": Template({"evaluate": "evaluate_answer"}, 360),
+    "scored": Template({metric: metric for metric in METRICS}),
+    "scorecard": Template({"evaluate": "evaluate_answer"}),
 }
 
 BATCH = "batch"
@@ -132,7 +129,7 @@ def render(template: str, language: str) -> str:
 
 def chat_document(template: Template, texts: Mapping[str, Any]) -> dict[str, Any]:
     """A chatflow as the mapping that Dify imports."""
-    canvas = nodes(template.evaluators, texts) + notes(template.note_height, texts)
+    canvas = nodes(template.evaluators, texts) + notes(texts)
     variable = viewers_variable(**texts["show_scores_to"])
     return document("advanced-chat", texts, canvas, edges(template.evaluators), [variable])
 
@@ -248,14 +245,14 @@ def edges(evaluators: Mapping[str, str]) -> list[dict[str, Any]]:
     return [edge(source, target) for source, target in pairs]
 
 
-def notes(height: int, texts: Mapping[str, Any]) -> list[Node]:
+def notes(texts: Mapping[str, Any]) -> list[Node]:
     """The notes: above the chain what to do after importing and who sees the scores, below it why memory is off."""
-    y = MAIN_ROW - 40 - height
-    beside = column(0) + NOTE_WIDTH + 40
+    y = MAIN_ROW - 40 - max(template_notes.height(texts["after_import"]), template_notes.height(texts["viewers"]))
+    beside = column(0) + template_notes.WIDTH + 40
     return [
-        note("note_after_import", Place(column(0), y, height), NOTE_WIDTH, "blue", texts["after_import"]),
-        note("note_viewers", Place(beside, y, 290), 600, "yellow", texts["viewers"]),
-        note("note_memory", Place(column(1), MAIN_ROW + 180, 170), 400, "yellow", texts["why_memory_is_off"]),
+        note("note_after_import", (column(0), y), texts["after_import"], theme="blue"),
+        note("note_viewers", (beside, y), texts["viewers"]),
+        note("note_memory", (column(1), MAIN_ROW + 180), texts["why_memory_is_off"], width=400),
     ]
 
 

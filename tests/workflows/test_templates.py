@@ -393,10 +393,16 @@ def without_texts(document: Document) -> Document:
     features = document["workflow"]["features"]
     features["opening_statement"] = ""
     features["suggested_questions"] = len(features["suggested_questions"])
+    # A note is as high as its text, and what stands above the chain begins the higher.
+    graph_of(document).pop("viewport")
     for node in graph_of(document)["nodes"]:
         data = node["data"]
         for field in ("title", "text", "tool_label", "tool_description"):
             data.pop(field, None)
+        if node["type"] == "custom-note":
+            data.pop("height")
+            for field in ("height", "position", "positionAbsolute"):
+                node.pop(field)
         if node["id"] == "llm":
             data["prompt_template"][0]["text"] = "{{#context#}}" in data["prompt_template"][0]["text"]
         if node["id"] == "viewers":
