@@ -1,8 +1,9 @@
 """The result of a metric: data, the same on every path."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Literal
 
 from evaluation.errors import UNSEEN, EvaluationError, Reason
@@ -62,36 +63,49 @@ class MetricResult:
 
 
 DETAILS_BYTES = 200_000
+# How far details are shortened, one step after the other: characters of a text, entries of a list or a mapping.
+_STEPS = ((4000, None), (1000, None), (300, 500), (100, 200), (60, 50), (40, 10))
 
 
 def bounded(details: Mapping[str, Any], limit: int = DETAILS_BYTES) -> dict[str, Any]:
     """The details in at most `limit` bytes of JSON in UTF-8, in which a Japanese character has three.
 
-    Long texts are shortened with "…", then lists, which say how many are left out in a last entry {"omitted": n}.
+    Long texts are shortened with "…", then lists and mappings, which say how many are left out in a last entry
+    {"omitted": n}. What takes most is shortened first: a list of thousands costs the small things beside it nothing.
     """
-    result: Any = dict(details)
-    for text_limit, list_limit in (
-        (None, None),
-        (4000, None),
-        (1000, None),
-        (300, 500),
-        (100, 200),
-        (60, 50),
-        (40, 10),
-    ):
-        if text_limit is not None:
-            result = _shortened(details, text_limit, list_limit)
-        if len(json.dumps(result, ensure_ascii=False).encode(errors="replace")) <= limit:
-            break
-    return dict(result)
+    result = dict(details)
+    sizes = {name: _size(value) for name, value in details.items()}
+    # What the names and the marks between them take.
+    others = _size(result) - sum(sizes.values())
+    for text_limit, list_limit in _STEPS:
+        for name in sorted(sizes, key=lambda name: -sizes[name]):
+            if others + sum(sizes.values()) <= limit:
+                return result
+            result[name] = _shortened(details[name], text_limit, list_limit)
+            sizes[name] = _size(result[name])
+    return result
+
+
+def _size(value: object) -> int:
+    return len(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
 
 
 def _shortened(value: Any, text_limit: int, list_limit: int | None) -> Any:
     if isinstance(value, str):
         return value if len(value) <= text_limit else value[: text_limit - 1] + "…"
     if isinstance(value, Mapping):
-        return {key: _shortened(item, text_limit, list_limit) for key, item in value.items()}
+        kept = {key: _shortened(item, text_limit, list_limit) for key, item in islice(value.items(), list_limit)}
+        return kept if len(kept) == len(value) else {**kept, "omitted": len(value) - len(kept)}
     if isinstance(value, (list, tuple)):
-        kept = [_shortened(item, text_limit, list_limit) for item in value[:list_limit]]
-        return kept if len(kept) == len(value) else [*kept, {"omitted": len(value) - len(kept)}]
+        before = _omitted(value)
+        entries = value[:-1] if before else value
+        cut = [_shortened(item, text_limit, list_limit) for item in entries[:list_limit]]
+        omitted = before + len(entries) - len(cut)
+        return [*cut, {"omitted": omitted}] if omitted else cut
     return value
+
+
+def _omitted(entries: Sequence[Any]) -> int:
+    """How many entries an earlier shortening has left out of the list."""
+    last = entries[-1] if entries else None
+    return int(last["omitted"]) if isinstance(last, Mapping) and last.keys() == {"omitted"} else 0

@@ -105,6 +105,8 @@ def test_details_that_fit_stay_as_they_are() -> None:
         {"chunks": tuple({"text": "x" * 100_000} for _ in range(50))},
         # 190,000 characters, but 570,000 bytes.
         {"text": "あ" * 190_000},
+        # As many categories as rows.
+        {"categories": {f"カテゴリー{n}": {"faithfulness": {"mean": 0.5123456789, "low": 0.1}} for n in range(5000)}},
     ],
 )
 def test_details_are_bounded_and_say_what_is_left_out(details: Any) -> None:
@@ -118,6 +120,26 @@ def test_details_are_bounded_and_say_what_is_left_out(details: Any) -> None:
 def test_details_that_can_not_be_bounded_are_as_short_as_can_be() -> None:
     found = bounded({f"name {n}": "x" * 100 for n in range(20)}, 100)
     assert {len(text) for text in found.values()} == {40}
+
+
+def test_what_takes_most_is_shortened_and_the_small_things_beside_it_stay() -> None:
+    small = {
+        "past_runs": [{"number": n, "means": {"faithfulness": 0.5}} for n in range(10)],
+        "settings": {"thresholds": {"faithfulness": 0.7}, "judge": "m" * 300},
+        "run_names": [f"毎週の確認{n}" for n in range(60)],
+    }
+    statistics = {"mean": 0.5123456789, "low": 0.4, "high": 0.6, "scored": 1}
+    found = bounded({"categories": {f"分類{n}": {"faithfulness": statistics} for n in range(3000)}, **small})
+    assert {name: found[name] for name in small} == small
+    assert found["categories"]["omitted"] == 3000 - (len(found["categories"]) - 1)
+    assert len(found["categories"]) > 100
+
+
+def test_what_was_shortened_before_is_counted_when_it_is_shortened_again() -> None:
+    details = {"claims": [{"id": n, "text": "x" * 400} for n in range(2000)]}
+    once = bounded(details, 50_000)
+    twice = bounded(once, 3_000)
+    assert twice["claims"][-1] == {"omitted": 2000 - (len(twice["claims"]) - 1)}
 
 
 def test_long_texts_are_shortened_before_lists() -> None:
