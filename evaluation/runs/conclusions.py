@@ -87,9 +87,10 @@ class Comparison:
         differences: by metric name.
         changes: the rows that changed most, the largest change first.
         only_now, only_before: rows that the other run does not have; paired is how many both have.
-        lost: the first rows that were lost to failures; lost_rows is how many there are.
-        changed_references: the first rows whose reference is another one than before; references_changed is how many
-            there are. Metrics that read the reference don't count them as pairs.
+        lost: the first rows of the table that were lost to failures, once for all repetitions; lost_rows is how many
+            there are.
+        changed_references: the first rows of the table whose reference is another one than before; references_changed
+            is how many there are. Metrics that read the reference don't count them as pairs.
     """
 
     differences: Mapping[str, Difference]
@@ -199,7 +200,7 @@ def compare(now: Sequence[RowRecord], before: Sequence[RowRecord], metrics: Sequ
     """
     pairs = paired(now, before)
     comparable = {name: _comparable(pairs, name) if _asked(before, name) else [] for name in metrics}
-    changed = [Named(pair.now.row, pair.now.question) for pair in pairs if not pair.same_reference]
+    changed = list(dict.fromkeys(Named(p.now.row, p.now.question) for p in pairs if not p.same_reference))
     lost = _lost(comparable)
     changes = [change for name, of_metric in comparable.items() for change in _changes(of_metric, name)]
     changes.sort(key=lambda change: -abs(change.after - change.before))
@@ -210,7 +211,7 @@ def compare(now: Sequence[RowRecord], before: Sequence[RowRecord], metrics: Sequ
         len(before) - len(pairs),
         len(pairs),
         lost[:MOST_NAMED],
-        len(lost),
+        len({row.row for row in lost}),
         changed[:MOST_NAMED],
         len(changed),
     )
@@ -279,11 +280,11 @@ def _changes(pairs: Sequence[Pair], metric: str) -> Iterator[Change]:
 
 def _lost(comparable: Mapping[str, Sequence[Pair]]) -> list[Lost]:
     """The rows that only one run scored and the other failed to, in the order of the table."""
-    found: dict[tuple[int, int, bool], tuple[str, list[str]]] = {}
+    found: dict[tuple[int, bool], tuple[str, dict[str, None]]] = {}
     for metric, pairs in comparable.items():
         for pair in pairs:
             now, before = outcome(pair.now, metric), outcome(pair.before, metric)
             if {now, before} == {"scored", "failed"}:
-                key = (pair.now.row, pair.now.repetition, now == "failed")
-                found.setdefault(key, (pair.now.question, []))[1].append(metric)
-    return [Lost(row, question, tuple(names), now) for (row, _, now), (question, names) in sorted(found.items())]
+                key = (pair.now.row, now == "failed")
+                found.setdefault(key, (pair.now.question, {}))[1][metric] = None
+    return [Lost(row, question, tuple(names), now) for (row, now), (question, names) in sorted(found.items())]

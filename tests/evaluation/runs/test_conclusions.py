@@ -204,6 +204,17 @@ def test_a_pair_is_lost_whichever_run_failed_and_wherever() -> None:
     ]
 
 
+def test_a_question_asked_several_times_is_named_once_and_counts_as_one() -> None:
+    metrics = ["faithfulness", "answer_relevancy"]
+    scored = [record(1, "A", faithfulness=1.0, answer_relevancy=1.0), record(2, "B", faithfulness=1.0)]
+    before = [replace(made, repetition=n, reference="10日") for n in (1, 2, 3) for made in scored]
+    now = [replace(failed(1, "A"), repetition=n, reference="20日") for n in (1, 2, 3)]
+    found = compare([*now, *before[1::2]], before, metrics)
+    assert found.lost == [Lost(1, "A", ("faithfulness", "answer_relevancy"), failed_now=True)]
+    assert (found.lost_rows, found.differences["faithfulness"].lost) == (1, 3)
+    assert (found.references_changed, found.changed_references) == (1, [Named(1, "A")])
+
+
 def test_a_metric_that_was_not_asked_for_before_has_no_pairs_and_lost_none() -> None:
     now = [record(row, f"質問{row}", faithfulness=1.0, context_recall=1.0) for row in range(1, 9)]
     before = [*faithfulness(*[0.5] * 7), failed(8, "質問8")]
