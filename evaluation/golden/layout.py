@@ -14,6 +14,9 @@ from evaluation.golden.headers import COLUMNS, Kind, columns_of, header_name
 
 # Titles, notes and dates above a table take no more rows.
 _ABOVE = 40
+# Of a further table below.
+_TITLE_ROWS = 5
+_BLOCKS = 500
 _SEEN_CELLS, _SEEN_CHARACTERS = 6, 20
 # Numbers, dates, times, amounts, marks: nothing that anybody asks.
 _NO_WORDS = r"[\W\d年月日時分秒円元]*"
@@ -84,11 +87,13 @@ def _further(records: Sequence[Record], start: int) -> list[int]:
     """Where names stand again: the same, or known ones that begin a block of their own."""
     names = {cell.strip() for cell in records[start].cells if cell.strip()}
     found = []
+    # Where each row has an empty one above it, looking at all of them would take minutes.
+    left = _BLOCKS
     for index in range(start + 1, len(records)):
         cells = [cell.strip() for cell in records[index].cells]
         same = len(names) > 1 and names == {cell for cell in cells if cell}
         begins = _block_start(records, index) < index or _gap(records, index)
-        if same or (begins and _filled(records[index]) > 1 and _is_header(cells)):
+        if same or (begins and _filled(records[index]) > 1 and (left := left - 1) > 0 and _is_header(cells)):
             found.append(index)
     return found
 
@@ -106,7 +111,7 @@ def _end(records: Sequence[Record], begin: int, end: int) -> int:
 def _block_start(records: Sequence[Record], index: int) -> int:
     """The first of the rows of one cell each that stand right above a row, after an empty one; else the row itself."""
     first = index
-    while first > 0 and not _gap(records, first) and _filled(records[first - 1]) == 1:
+    while index - _TITLE_ROWS < first > 0 and not _gap(records, first) and _filled(records[first - 1]) == 1:
         first -= 1
     return first if _gap(records, first) else index
 

@@ -11,6 +11,8 @@ from evaluation.golden.grid import Grid, Note, Record
 from evaluation.golden.layout import Layout, asks_something, layouts_of
 from evaluation.golden.pasted import grid_of
 
+# Of a row's commas as many may stand inside its cells.
+_MOST_COMMAS = 200
 # A remark under a table, alone in its row.
 _FOOTNOTE = r"※.*|[(（\[【]?(注|備考|note)[\s\d:：)）\]】].*|以上"
 # The title of a part, where a reference would stand beside a question.
@@ -149,8 +151,8 @@ class _Reading:
         while len(cells) > width and not cells[-1].strip():
             cells.pop()
         if len(cells) > width and self._grid.delimiter:
-            together = put_together(cells, self._grid.delimiter)
-            fits = len(together) == width
+            together = put_together(cells, self._grid.delimiter) if len(cells) < width + _MOST_COMMAS else cells
+            fits = len(together) == width and not any(map(_is_open, together))
             self._odd["put_together" if fits else "too_many_cells"].append(record.number)
             if not fits:
                 return None
