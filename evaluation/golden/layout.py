@@ -166,9 +166,10 @@ def _without_others(body: Sequence[Record], question: int) -> tuple[list[Record]
         return list(body), []
     kept, others = list(blocks[0]), list[Record]()
     for block in blocks[1:]:
-        begins = bool(block) and (_filled(block[0]) == 1 or any(map(_named, block[0].cells)))
+        # Names are looked for last: it costs more.
         asks = any(asks_something(cell) for record in block for cell in record.cells)
-        (kept if asks or not begins else others).extend(block)
+        begins = not asks and (_filled(block[0]) == 1 or any(map(_named, block[0].cells)))
+        (others if begins else kept).extend(block)
     return kept, others
 
 

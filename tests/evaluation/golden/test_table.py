@@ -161,7 +161,9 @@ def test_commas_that_are_clearly_inside_a_cell_part_none_and_that_is_told(row: s
     assert told(table) == {"put_together": {"rows": [2]}}
 
 
-@pytest.mark.parametrize("row", ["Q,1,000円,2,000円,x", "Q,12,34", "Q,1,0000", "Q, a,b", "1,000円は？,はい,いいえ", "Q,{1,2", "Q,[a,b"])
+@pytest.mark.parametrize(
+    "row", ["Q,1,000円,2,000円,x", "Q,12,34", "Q,1,0000", "Q, a,b", "1,000円は？,はい,いいえ", "Q,{1,2", "Q,[a,b"]
+)
 def test_commas_that_may_part_cells_do(row: str) -> None:
     table = read_table(f"質問,参照\n{row}\nQ2,R2\n")
     assert (pairs(table), told(table)) == ([("Q2", "R2")], {"too_many_cells": {"rows": [2]}})
