@@ -26,7 +26,7 @@ test: $(READY) ## all tests that need no real judge (ARGS="-k name" selects)
 	@$(RUN) -m pytest -n 4 --dist loadfile $(ARGS)
 
 test-fast: $(READY) ## the tests of core, bridge and metadata, which start no process: under a minute
-	@$(RUN) -m pytest tests/evaluation tests/bridge tests/test_metadata.py $(ARGS)
+	@$(RUN) -m pytest tests/evaluation tests/bridge tests/test_metadata.py tests/test_documents.py $(ARGS)
 
 test-live: $(READY) ## the tests that ask a real judge
 	@$(RUN) -m pytest -m live $(ARGS)
