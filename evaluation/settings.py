@@ -27,8 +27,8 @@ def read_number(value: object, name: str, low: float, high: float) -> float | No
         text = unicodedata.normalize("NFKC", value).strip()
         # "1,000" has thousands, "0,5" and "0,500" have decimals.
         text = text.replace(",", "" if re.match(r"[+-]?[1-9]\d{0,2}(,\d{3})+(?![\d,])", text) else ".")
-        if re.fullmatch(rf"[+-]?(\d+\.?\d*|\.\d+){'%?' if high <= 1 else ''}", text):
-            number = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
+        if re.fullmatch(rf"[+-]?(\d+\.?\d*|\.\d+){' ?%?' if high <= 1 else ''}", text):
+            number = float(text.rstrip("% ")) / (100 if text.endswith("%") else 1)
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         number = float(value)
     if number is None or not low <= number <= high:

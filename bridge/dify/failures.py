@@ -64,7 +64,7 @@ _BY_CLEAR_WORDS = (
         r"(model|provider) \S+ (not exist|does not exist|not found)|(model|provider) not (found|exist)|no such model",
         Reason.MODEL_NOT_FOUND,
     ),
-    (r"rate limit (reached|exceeded|error)|throttl", Reason.RATE_LIMITED),
+    (r"rate limit (reached|exceeded|error)|throttl|please wait before trying again", Reason.RATE_LIMITED),
 )
 # Where no status is named, how Dify, its SDK and the libraries under them begin or word their messages.
 _BY_WORDS = (

@@ -8,13 +8,14 @@ import re
 _MONEY = r"(balance|credits?|funds?|quota)"
 _LIMIT = r"(limit|quota|allowance|cap)"
 _REACHED = r"(reached|exceeded|exhausted|used up|hit)"
-_LONG_TIME = r"(daily|monthly|per[ _-]?(day|month)|/ ?(day|month))"
+_LONG_TIME = r"(daily|weekly|monthly|per[ _-]?(day|week|month)|/ ?(day|week|month))"
 _USED_UP = (
     rf"insufficient[ _](\w+[ _])?{_MONEY}",
+    rf"usage[ _]limit.{{0,20}}{_REACHED}|{_REACHED}.{{0,30}}usage[ _]limit",
     rf"{_MONEY} (is|are|has been|have been) (too low|insufficient|not enough|exhausted|used up|overdrawn)",
     rf"(out of|not enough|no more|add more|requires? more|all available|exceeded \w+ \w+ included) {_MONEY}",
     r"exceeded[ _]current[ _]quota",
-    r"plans? (and|&) billing|billing[ _](details|hard|not)",
+    r"plans? (and|&) billing|billing[ _](details|hard|not|period|cycle)",
     r"arrearage|overdue[ -](balance|payment)|in good standing|payment required|spending limit|api usage limits",
     rf"(free[ -]?(tier|trial|quota|allocation)|trial quota|hosted model provider).{{0,40}}{_REACHED}",
     r"(exhausted|used up) (its|your|the) (\w+ )?free",

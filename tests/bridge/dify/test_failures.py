@@ -307,6 +307,11 @@ USED_UP = [
     compatible(400, {"error": {"code": "1113", "message": "余额不足或无可用资源包,请充值。"}}),
     compatible(403, {"message": "クレジット残高が不足しています"}),
     compatible(429, {"message": "本日の利用上限に達しました"}),
+    compatible(429, {"error": "you (name) have reached your weekly usage limit, upgrade for higher limits"}),
+    compatible(429, {"error": {"type": "usage_limit_reached", "message": "The usage limit has been reached"}}),
+    compatible(429, {"message": "API quota exhausted for this billing period"}),
+    compatible(429, {"message": "Your account has reached its quota of 1000 tokens/week"}),
+    "You've hit your usage limit for the week",
     (
         "Failed to invoke model qwen-max, status code: 400, error code: Arrearage, message: Access denied, please make "
         "sure your account is in good standing."
@@ -324,6 +329,7 @@ USED_UP = [
 ]
 # They name days, plans, payment and quotas too, and pass in a minute.
 PASSING = [
+    "Too many tokens, please wait before trying again.",
     openai(
         429,
         "Rate limit reached for gpt-3.5-turbo in organization org-a on requests per min. Limit: 3 / min. Please try "
