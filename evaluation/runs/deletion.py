@@ -39,6 +39,8 @@ class Deletion:
     def prune(self, before: int, seconds: float = DELETING_SECONDS) -> int:
         """Deletes the runs whose number is lower than `before`, the oldest first, as far as time allows.
 
+        What a later version keeps stays, and stands in nobody's way.
+
         Returns:
             The number of the oldest run that may be left.
 
@@ -48,8 +50,13 @@ class Deletion:
         until = time.monotonic() + min(seconds, DELETING_SECONDS)
         oldest, newest = self._store.numbers()
         gone = oldest
-        while gone < min(before, newest + 1) and time.monotonic() < until and self.delete(gone, until):
-            gone += 1
+        for number in range(oldest, min(before, newest + 1)):
+            if time.monotonic() >= until:
+                break
+            if self.delete(number, until):
+                gone += number == gone
+            elif not self._is_later(number):
+                break
         if gone != oldest:
             self._store.write_numbers(gone, newest)
         return gone
@@ -59,13 +66,17 @@ class Deletion:
         try:
             oldest, newest = self._store.numbers()
             for number in range(oldest, newest + 1):
-                if number != self.spared and self._is_finished(number):
-                    freed = self.delete(number, time.monotonic() + DELETING_SECONDS)
-                    self.freed += [number] if freed else []
-                    return freed
+                if number == self.spared or self._is_later(number) or not self._is_finished(number):
+                    continue
+                freed = self.delete(number, time.monotonic() + DELETING_SECONDS)
+                self.freed += [number] if freed else []
+                return freed
         except EvaluationError:
             pass
         return False
+
+    def _is_later(self, number: int) -> bool:
+        return bool(self._store.raw_head(number).get("schema", 0) > SCHEMA)
 
     def _is_finished(self, number: int) -> bool:
         return bool(read_json(self._store.values, self._store.key(number, "summary")).get("finished"))
@@ -115,5 +126,6 @@ def _rows_of(head: dict[str, Any]) -> list[str]:
     """The names of a run's rows; a head of before schema numbers lists them."""
     if "schema" not in head:
         return [str(key) for key in head.get("keys", ())]
-    found = RunHead.from_dict(head)
+    # What earlier schemas kept of rows is the same.
+    found = RunHead.from_dict({**head, "schema": SCHEMA})
     return found.keys if found else []

@@ -111,7 +111,7 @@ class Opening:
             and (head.table, dict(head.versions)) == (self._table, dict(self._versions))
             and head.settings.asks_the_same(request.settings)
         )
-        if request.retry_failed and head is not None and not same:
+        if request.retry_failed and not same and (head is not None or self._store.is_foreign(newest)):
             raise EvaluationError(Reason.RUN_CHANGED)
         if head is None or not same:
             return None, "new"

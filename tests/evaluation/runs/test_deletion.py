@@ -156,6 +156,30 @@ def test_a_run_of_a_later_version_is_left_alone() -> None:
     assert left(values) == [1, 2]
 
 
+def test_a_run_of_a_later_version_stands_in_nobodys_way() -> None:
+    values = MemoryValues()
+    for number in range(1, 6):
+        runs = kept_run(values, number)
+    values.storage.set(runs.key(1, "head"), json.dumps({"schema": SCHEMA + 1}).encode())
+
+    # Its number stays that of the oldest.
+    assert Deletion(runs).prune(4) == 1
+    assert left(values) == [1, 4, 5]
+    deletion = Deletion(runs)
+    assert deletion.free()
+    assert (deletion.freed, left(values)) == ([4], [1, 5])
+
+
+def test_a_run_of_an_earlier_schema_is_deleted_with_its_rows() -> None:
+    values = MemoryValues()
+    for number in (1, 2):
+        runs = kept_run(values, number, 2)
+    values.storage.set(runs.key(1, "head"), json.dumps({**runs.raw_head(1), "schema": SCHEMA - 1}).encode())
+
+    assert Deletion(runs).prune(2) == 2
+    assert left(values) == [2]
+
+
 def test_a_run_that_is_worked_on_is_left_alone() -> None:
     values = MemoryValues()
     runs = kept_run(values, 1)

@@ -1,5 +1,6 @@
 """Calls that meet or come again: one joins another, an unseen result is shown, failed rows are tried again alone."""
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -356,6 +357,20 @@ def test_failed_rows_of_another_table_or_other_settings_can_not_be_tried_again_a
 
     with pytest.raises(EvaluationError) as caught:
         place.run(retry_failed=True, **changes)
+
+    assert caught.value.reason is Reason.RUN_CHANGED
+    assert place.bot.asked.total() == 3
+
+
+@pytest.mark.parametrize("schema", [1, 99])
+def test_failed_rows_of_a_run_that_another_version_has_kept_can_not_be_tried_again_alone(schema: int) -> None:
+    place = Place(failing_bot(2))
+    place.run()
+    store = RunStore(place.values, BASE)
+    place.values.storage.set(store.key(1, "head"), json.dumps({**store.raw_head(1), "schema": schema}).encode())
+
+    with pytest.raises(EvaluationError) as caught:
+        place.run(retry_failed=True)
 
     assert caught.value.reason is Reason.RUN_CHANGED
     assert place.bot.asked.total() == 3
