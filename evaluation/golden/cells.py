@@ -10,6 +10,8 @@ from evaluation.sample import repr_as_json
 
 # What programs write where there is nothing. "None" counts as Python spells it.
 _NOTHING = frozenset(["nan", "<na>", "nat", "null", "n/a", "#n/a", "-", "--", "–", "—", "―", "−"])
+# How pandas writes the lists of a data set into a cell.
+_ARRAY = r"\barray\((\[[^\[\]]*\])(?:,\s*dtype=[\w<>.']+)?\)"
 _WRAPPED = r"\{.*\}|\[.*\]|\".*\""
 # Who says the question and the answer in a list of messages.
 _ROLES = {"question": {"user", "human"}, "reference": {"assistant", "ai", "model"}}
@@ -54,7 +56,7 @@ def _parsed(cell: str) -> tuple[bool, Any]:
         return False, None
     for read in (str, repr_as_json):
         try:
-            return True, json.loads(read(cell))
+            return True, json.loads(read(re.sub(_ARRAY, r"\1", cell)))
         except (ValueError, RecursionError):
             continue
     return False, None
@@ -68,7 +70,9 @@ def _keyed(value: object, kind: Kind) -> str | None:
         return _of_list(value, kind)
     if not isinstance(value, Mapping):
         return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-    named = [(name.rank, key) for key in value if (name := header_name(str(key))) and name.kind == kind]
+    # "a" names an answer beside "q" alone, else it is the first of anything.
+    keys = [key for key in value if len(str(key)) > 1 or "q" in value or "Q" in value]
+    named = [(name.rank, key) for key in keys if (name := header_name(str(key))) and name.kind == kind]
     for _, key in sorted(named):
         if (found := _keyed(value[key], kind)) is not None:
             return found

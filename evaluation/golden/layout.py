@@ -37,6 +37,7 @@ class Layout:
         columns: where the known kinds stand, from 0, None without one.
         others: the names of the further columns by where they stand.
         body: the rows below the names.
+        below: the numbers of rows further below that are no questions.
     """
 
     names: Sequence[str]
@@ -44,6 +45,7 @@ class Layout:
     others: Mapping[int, str]
     body: Sequence[Record]
     notes: tuple[Note, ...] = ()
+    below: Sequence[int] = ()
 
     @property
     def question(self) -> int:
@@ -60,7 +62,7 @@ def layouts_of(grid: Grid) -> list[Layout]:
     records = grid.records
     start = header_index(records)
     if start is None:
-        return [_without_names(records)]
+        return [_without_names(records, written=bool(grid.delimiter))]
     starts = [start, *_further(records, start), len(records)]
     return [_with_names(grid, begin, _end(records, begin, end)) for begin, end in pairwise(starts)]
 
@@ -148,11 +150,9 @@ def _with_names(grid: Grid, begin: int, end: int) -> Layout:
         notes.append(Note("header", {"row": header.number, "names": list(filter(None, names))}))
     if again < len(names):
         notes.append(Note("second_table", {"names": list(filter(None, names[again:]))}))
-    if below:
-        notes.append(Note("below", {"rows": [record.number for record in below]}))
     if columns["reference"] is None and others:
         notes.append(Note("no_reference", {"names": list(others.values())}))
-    return Layout(names, columns, others, body, tuple(notes))
+    return Layout(names, columns, others, body, tuple(notes), [record.number for record in below])
 
 
 def _without_others(body: Sequence[Record], question: int) -> tuple[list[Record], list[Record]]:
@@ -186,8 +186,11 @@ def _check_upright(body: Sequence[Record], question: int, header: Record) -> Non
         raise unclear(header)
 
 
-def _without_names(records: Sequence[Record]) -> Layout:
+def _without_names(records: Sequence[Record], *, written: bool) -> Layout:
     """The layout of a table without a row of names, as far as its columns tell themselves.
+
+    Args:
+        written: a mark parts the cells that ordinary lines have too, such as a comma.
 
     Raises:
         EvaluationError: table_unreadable.
@@ -196,6 +199,8 @@ def _without_names(records: Sequence[Record]) -> Layout:
     if not records or width < 2:
         if records and any(_named(cell) for cell in records[0].cells):
             raise unclear(records[0])
+        raise EvaluationError(Reason.TABLE_UNREADABLE)
+    if written and 2 * sum(_filled(record) > 1 for record in records) < len(records):
         raise EvaluationError(Reason.TABLE_UNREADABLE)
     columns = [[_cell(record, index) for record in records] for index in range(width)]
     question = int(width > 2 and _are_numbers(columns[0]))

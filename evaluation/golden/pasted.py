@@ -47,7 +47,7 @@ def _json_records(text: str) -> list[list[str]]:
     """
     value = _json_value(text)
     if isinstance(value, Mapping):
-        rows = _find_rows(value)
+        rows = _rows_of_columns(value) or _find_rows(value)
         if rows is None:
             pairs = [[str(key), _cell(item)] for key, item in value.items() if isinstance(item, (str, int, float))]
             rows = [value] if any(header_kind(str(key)) for key in value) else pairs
@@ -72,6 +72,21 @@ def _json_value(text: str) -> object:
         except (ValueError, RecursionError):
             continue
     return None
+
+
+def _rows_of_columns(value: Mapping[str, Any]) -> list[Any] | None:
+    """The rows of an object that has a list or an object of numbered cells for each column; None when it has not."""
+    columns = {
+        name: list(cells.values()) if isinstance(cells, Mapping) else cells
+        for name, cells in value.items()
+        if isinstance(cells, list) or (isinstance(cells, Mapping) and cells and all(map(str.isdecimal, cells)))
+    }
+    place = columns_of(list(columns))["question"]
+    questions = [] if place is None else list(columns.values())[place]
+    fitting = {name: cells for name, cells in columns.items() if len(cells) == len(questions)}
+    if not questions or len(fitting) < 2 or not all(isinstance(question, str) for question in questions):
+        return None
+    return [dict(zip(fitting, cells, strict=True)) for cells in zip(*fitting.values(), strict=True)]
 
 
 def _find_rows(value: Mapping[str, Any]) -> list[Any] | None:
@@ -142,4 +157,5 @@ def _split(text: str, delimiter: str) -> list[list[str]]:
 def _markdown_cells(line: str) -> list[str]:
     inner = line.removeprefix("|")
     inner = inner[:-1] if inner.endswith("|") and not inner.endswith("\\|") else inner
-    return [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", inner)]
+    cells = (re.sub(r"\s*<br\s*/?>\s*", "\n", cell, flags=re.IGNORECASE) for cell in re.split(r"(?<!\\)\|", inner))
+    return [cell.strip().replace("\\|", "|") for cell in cells]

@@ -92,10 +92,20 @@ def table_of(grid: Grid) -> Table:
         for record in layout.body:
             reading.add(record, layout)
     if not reading.rows:
-        formulas = next((note for note in grid.notes if note.name == "formulas"), None)
-        values = {"why": "formulas", "cells": ", ".join(formulas.values["cells"][:5])} if formulas else {}
-        raise EvaluationError(Reason.TABLE_UNREADABLE, **values)
-    return Table(tuple(reading.rows), reading.unreadable, (*layouts[0].notes, *grid.notes, *reading.notes()))
+        raise EvaluationError(Reason.TABLE_UNREADABLE, **_why([*grid.notes, *reading.notes()]))
+    rows = [row for layout in layouts for row in layout.below]
+    below = (Note("below", {"rows": rows}),) if rows else ()
+    return Table(tuple(reading.rows), reading.unreadable, (*layouts[0].notes, *below, *grid.notes, *reading.notes()))
+
+
+def _why(notes: Sequence[Note]) -> dict[str, object]:
+    """Why there is no row with a question, as far as the notes tell."""
+    values = {note.name: note.values for note in notes}
+    if "formulas" in values:
+        return {"why": "formulas", "cells": ", ".join(values["formulas"]["cells"][:5])}
+    if "several_texts" in values:
+        return {"why": "json", "rows": ", ".join(map(str, values["several_texts"]["rows"][:5]))}
+    return {}
 
 
 class _Reading:

@@ -13,6 +13,11 @@ _LONGEST = 1000
 # What follows a verdict that a sentence begins with. "No doubt", "是否" and "正しいとは言えない" begin with none.
 _AFTER_WORD = r"\s*(?:[,.;:!\-\u2013\u2014(「、。，．：；（]|\s[\-\u2013\u2014]\s)"
 _AFTER_WIDE_WORD = rf"(?:{_AFTER_WORD}|\s)"
+# "Yes the contexts say so".
+_AFTER_YES_OR_NO = r"\s+(?=(?:the|it|this|that|these|because|since|as|there|they)\b)"
+# "Verdict: yes", 「判定：はい」.
+_LABELS = "verdict|answer|judge?ment|decision|判定|回答|答え|結果|结论|判断|判定结果|答案"
+_LABEL = rf"[\s\"'*_「【\[]*(?:{_LABELS})[\s\"'*_」】\]]*[:=]\s*"
 # "1. …" may be the first of a list, "0,5" is half, "1-2" a range.
 _AFTER_NUMBER = r"\s*[:,(、，：（\-\u2013\u2014](?!\s*\d)"
 
@@ -50,6 +55,7 @@ def _beginnings() -> str:
             f"(?:{_any(numbers)}){_AFTER_NUMBER}",
             f"(?:{_any(wide)}){_AFTER_WIDE_WORD}",
             rf"(?:{_any(latin)})(?:{_AFTER_WORD}|\s+by\b)",
+            rf"{name}{_AFTER_YES_OR_NO}",
         ]
         groups.append(f"(?P<{name}>{'|'.join(forms)})")
     return "|".join(groups)
@@ -61,7 +67,7 @@ def _any(words: Sequence[str]) -> str:
 
 def _read(value: str) -> bool | None:
     """The verdict in a text, None when it is not clear."""
-    first = _split(unicodedata.normalize("NFKC", value[:_LONGEST]).casefold())
+    first = _split(re.sub(rf"\A{_LABEL}", "", unicodedata.normalize("NFKC", value[:_LONGEST]).casefold()))
     if first is None:
         return None
     verdict, rest = first

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 # A call needs a name beside its arguments.
-_ARGUMENTS = ("arguments", "parameters", "input", "args", "kwargs")
+_ARGUMENTS = ("arguments", "parameters", "input", "args", "kwargs", "tool_input", "tool_args")
 _CALLED_BY = frozenset({"name", "function", "tool", "tool_name", "action", "recipient_name"})
 _NAMES = (
     "response",
@@ -22,6 +22,8 @@ _NAMES = (
     "action_input",
     "structured_output",
 )
+# These may hold what the judge was given too, as a text.
+_NAMES_OF_OBJECTS = ("answer", "data", "evaluation", "judgement", "judgment", "call", "message")
 # What it is called or called by when it is no reply yet.
 _NO_REPLY = r"draft|example|sample|thought|think|reason|schema|template|guess|下書き|例|草稿|示例"
 _SAID_OF_IT = ("name", "type", "kind", "role", "status", "title", "label", "channel", "action", "tool")
@@ -46,6 +48,9 @@ def unwrapped(value: object, depth: int = _DEEPEST) -> Iterator[object]:
                 inner = _parsed(inner)
             if isinstance(inner, (Mapping, list)):
                 yield from unwrapped(inner, depth - 1)
+        for key in _NAMES_OF_OBJECTS:
+            if isinstance(value.get(key), Mapping):
+                yield from unwrapped(value[key], depth - 1)
 
 
 def _is_no_reply(value: Mapping[str, object]) -> bool:

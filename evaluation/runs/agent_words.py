@@ -1,11 +1,14 @@
 """What an agent says, told from what it says to itself on the way there."""
 
+import json
 import re
 from collections.abc import Sequence
 
 # The labels of a ReAct agent's steps.
 _STEP = r"^[ \t]*[*_#]*(?:Thought|Action(?: Input)?|Observation)[*_]*[ \t]*[:：]"
-_FINAL = r"^[ \t]*[*_#]*Final Answer[*_]*[ \t]*[:：][*_]*"
+_FINAL = r"^[ \t]*[*_#]*(?:Final Answer|最終回答|最终答案|最終答案)[*_]*[ \t]*[:：][*_]*"
+# The last action of some ReAct agents is their answer.
+_FINAL_ACTION = r"\s*(?:```(?:json)?\s*)?(\{.*\})\s*(?:```)?\s*"
 _FLAGS = re.IGNORECASE | re.MULTILINE
 # Dify hands a ReAct agent's thoughts on letter by letter, and its answer in one piece.
 _FEWEST_LETTERS = 8
@@ -44,7 +47,7 @@ class AgentWords:
         if self._told and self._told.strip() == said:
             return said
         pieces = [piece for piece in self._pieces if piece]
-        return _after_steps(pieces[-1:] if _is_spelt(pieces) else pieces)
+        return _of_last_action(_after_steps(pieces[-1:] if _is_spelt(pieces) else pieces))
 
 
 def _is_spelt(pieces: Sequence[str]) -> bool:
@@ -52,6 +55,19 @@ def _is_spelt(pieces: Sequence[str]) -> bool:
     *before, last = pieces or [""]
     letters = sum(len(piece) == 1 for piece in before)
     return len(last.strip()) > 1 and letters >= _FEWEST_LETTERS and letters >= _SHARE_OF_LETTERS * len(before)
+
+
+def _of_last_action(said: str) -> str:
+    """The answer in {"action": "Final Answer", "action_input": "…"}; any other text as it is."""
+    action = re.fullmatch(_FINAL_ACTION, said, re.DOTALL)
+    try:
+        value = json.loads(action[1]) if action else None
+    except (ValueError, RecursionError):
+        return said
+    if not isinstance(value, dict) or not str(value.get("action", "")).casefold().startswith("final"):
+        return said
+    answer = value.get("action_input")
+    return answer.strip() if isinstance(answer, str) else said
 
 
 def _after_steps(pieces: Sequence[str]) -> str:

@@ -15,6 +15,8 @@ DATA = base64.b64encode(BYTES).decode()
 WRAPPED = base64.encodebytes(BYTES).decode()
 PNG = f"data:image/png;base64,{DATA}"
 
+DRAWING = "<svg xmlns='http://www.w3.org/2000/svg'>" + "<path d='M1 1 L2 2'/>" * 100 + "</svg>"
+
 
 @pytest.mark.parametrize(
     ("text", "left"),
@@ -26,7 +28,7 @@ PNG = f"data:image/png;base64,{DATA}"
         (f"図は<IMG SRC='{PNG.replace('data', 'DATA')}'/>です", "図は[画像]です"),
         (f"図は{PNG}です", "図は[画像]です"),
         (f"図は data:image/jpeg;charset=utf-8;base64,{WRAPPED} です", "図は [画像]\n です"),
-        (f"<svg><image href='{PNG}'/></svg> の図", "<svg><image href='[画像]'/></svg> の図"),
+        (f"<svg><image href='{PNG}'/></svg> の図", "[画像] の図"),
         ("図は![](data:image/svg+xml," + "%3Csvg%20xmlns=%22a%22/%3E" * 20 + ")", "図は[画像]"),
         ("点は![](data:image/gif;base64,R0lGODlhAQABAAAAACw=)", "点は[画像]"),
         (f"音は[聞く](data:audio/mpeg;base64,{DATA})", "音は[聞く]([音声])"),
@@ -36,6 +38,10 @@ PNG = f"data:image/png;base64,{DATA}"
         (f"図の中身は {DATA} です", "図の中身は [データ] です"),
         (f"図の中身は\n{WRAPPED}です", "図の中身は\n[データ]\nです"),
         (PNG, "[image]"),
+        # Drawings: in an address with its signs as they are, and in the text itself.
+        (f'図は<img src="data:image/svg+xml;utf8,{DRAWING}">です', "図は<img src=\"[画像]\">です"),
+        (f"図は![図](data:image/svg+xml,{DRAWING.replace('<', '%3C')})です", "図は![図]([画像])です"),
+        (f"図は{DRAWING}です。{DRAWING}", "図は[画像]です。[画像]"),
     ],
 )  # fmt: skip
 def test_a_placeholder_stands_for_it(text: str, left: str) -> None:
@@ -50,6 +56,8 @@ def test_a_placeholder_stands_for_it(text: str, left: str) -> None:
         "![図](https://example.com/a.png)",
         "画像は data:image/png;base64,iVBORw0KGgo のように書きます。",
         "data:text/plain,hello",
+        "<svg width='9'><text>10日</text></svg>",
+        "<svg> は閉じていない" + "図" * 999,
         "data: 10, image/png",
         "a" * 5000,
         "ACGT" * 1000,
@@ -80,6 +88,9 @@ LONG: dict[str, Callable[[int], str]] = {
     "data": lambda n: "data:" * n,
     "heads": lambda n: "data:image/png;" * n,
     "brackets": lambda n: "![" * n,
+    "drawings": lambda n: "<svg></svg>" * n,
+    "open drawings": lambda n: "<svg>" * n,
+    "drawings' addresses": lambda n: "data:image/svg+xml" * n,
     "data:, brackets": lambda n: "data:" + "![](" * n,
     "tags": lambda n: "data:" + "<img " * n,
     "an open tag": lambda n: "data: <img " + "a " * n,

@@ -8,6 +8,9 @@ import pytest
 
 from evaluation.errors import EvaluationError, Reason
 from evaluation.golden.table import Row, Table, read_table
+from evaluation.languages import LANGUAGES, Language
+from evaluation.report.markdown import reason_sentence
+from evaluation.texts import load_texts
 
 LEAVE = ("有給休暇は何日ですか", "入社6か月後に10日です")
 TRIP = ("出張の日当はいくらですか", "国内は2,000円です")
@@ -220,6 +223,27 @@ def test_values_of_objects_that_are_no_text_are_written_out() -> None:
     assert pairs(table) == [("Q1", "a\nb"), ("Q2", "10"), ("Q3", ""), ("Q4", "")]
     assert table.rows[1].others == {"more": '{"x": null}'}
     assert table.unreadable == 1
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"question": ["Q1", "Q2"], "contexts": [["a"], ["b"]], "ground_truth": ["R1", "R2"]},
+        # What pandas writes when it is told nothing else.
+        {"question": {"0": "Q1", "1": "Q2"}, "ground_truth": {"0": "R1", "1": "R2"}},
+    ],
+)
+def test_an_object_of_columns_is_a_table(value: dict[str, Any]) -> None:
+    assert pairs(read_table(json.dumps(value))) == [("Q1", "R1"), ("Q2", "R2")]
+
+
+@pytest.mark.parametrize("text", ["Q: 有給は？\nA: 10日\nQ: 日当は？\nA: 2,000円", "こんにちは\nはい、どうぞ\nまたね"])
+def test_lines_with_a_comma_here_and_there_are_no_table(text: str) -> None:
+    assert refused(text) is Reason.TABLE_UNREADABLE
+
+
+def test_a_break_in_a_markdown_cell_is_a_line_end() -> None:
+    assert pairs(read_table("|質問|参照|\n|-|-|\n|Q|1<br>2 <BR/> 3|")) == [("Q", "1\n2\n3")]
 
 
 def test_one_object_is_one_row() -> None:
@@ -471,3 +495,16 @@ def test_json_without_the_quotes_of_csv() -> None:
     table = read_table((FOLDER / "json_in_csv_table.csv").read_text("utf-8"))
     assert pairs(table) == [("見積もりの日付はいつですか", "2024/09/03"), ("金額はいくらですか", "2,000")]
     assert told(table) == {"put_together": {"rows": [3]}}
+
+
+def test_lists_as_pandas_writes_them_into_a_cell() -> None:
+    text = "question\tanswers\nQ\t{'text': array(['10日'], dtype=object), 'answer_start': array([3])}"
+    assert pairs(read_table(text)) == [("Q", "10日")]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_json_that_can_not_be_told_in_any_row_is_the_reason(language: Language) -> None:
+    with pytest.raises(EvaluationError) as caught:
+        read_table('input\texpected_output\n{"a": "x", "b": "y"}\tR')
+    assert caught.value.values == {"why": "json", "rows": "2"}
+    assert "question" in reason_sentence(caught.value.reason, caught.value.values, load_texts(language))

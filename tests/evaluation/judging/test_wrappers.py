@@ -46,6 +46,10 @@ def test_the_reported_replies_count(text: str) -> None:
         {"output": {"result": REPLY}},
         {"status": "ok", "result": REPLY},
         {"draft": {"verdicts": []}, "final": REPLY},
+        {"answer": REPLY},
+        {"status": "ok", "data": REPLY},
+        {"tool_name": "submit", "tool_input": REPLY},
+        {"call": {"name": "submit", "arguments": TEXT}},
     ],
 )  # fmt: skip
 def test_a_wrapped_reply_counts(value: Any) -> None:
@@ -73,6 +77,8 @@ def test_a_wrapped_reply_counts(value: Any) -> None:
         {"input": REPLY},
         {"question": {"result": "…"}, "contexts": [TEXT]},
         [REPLY, REPLY],
+        # What the judge was given.
+        {"question": "…", "answer": TEXT},
         {"tool_calls": [{"name": "submit", "arguments": REPLY}, {"name": "submit", "arguments": REPLY}]},
         {"result": {"result": {"result": {"result": {"result": {"result": REPLY}}}}}},
     ],

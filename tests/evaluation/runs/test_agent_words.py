@@ -39,6 +39,10 @@ def test_a_react_agents_answer_is_the_last_part() -> None:
         ([*says("**Thought:** a\n**Action:** x\n", *"Observation: b\n", "Final Answer: 10日\nです。")], "10日\nです。"),
         ([*says("Thought: 分かった。\n10日", "です。")], "10日です。"),
         ([*says("Thought: 答えは10日です。")], "答えは10日です。"),
+        ([*says("考えます。\n最終回答：", "10日です。")], "10日です。"),
+        ([*says('Thought: a\nAction: {"action": "Final Answer", "action_input": "10日です。"}')], "10日です。"),
+        ([*says('Thought: a\nAction:\n```json\n{"action": "Final Answer", "action_input": "10日"}\n```')], "10日"),
+        ([*says('{"action": "reserve", "action_input": "10日"}')], '{"action": "reserve", "action_input": "10日"}'),
         # An agent may think in marks, too.
         ([*says("<think>20日か</think>10日です。")], "10日です。"),
         ([*says("10日です。手順は", "次のとおり。\nAction を押す。")], "10日です。手順は次のとおり。\nAction を押す。"),
