@@ -11,7 +11,8 @@ from bridge.dify.failures import innermost
 
 # Where a provider's answer has its words, whatever the provider.
 _KEYS = ("message", "msg", "detail", "error_msg", "error_description", "errorMessage", "reason")
-# What stands before the words: which part of Dify failed, request ids, names of error types, statuses.
+# What stands before the words: which part of Dify failed, request ids, names of error types. A status stays: where
+# there are no other words than "503", it says the most.
 _WRAPPING = pattern_of(
     r"""\s*(?:
         \[[\w./ -]{1,40}\] (?=\s*\S)
@@ -21,9 +22,6 @@ _WRAPPING = pattern_of(
       | an?\ error\ (?:occurred|occured) [^:.。]{0,40}:
       | [A-Za-z_.]* (?:Error|Exception) \s*[:,]
       | (?:[A-Z][a-z]+\ ){1,3} Error \s*[:,]
-      | (?:api\ )? request\ failed\ with\ status\ code:? \s*\d{3} \s*[:,-]?
-      | (?:error|status)(?:\ code)? \s*:\s* \d{3} \s*[:,-]?
-      | \d{3} \s+ (?:client|server)\ error \s*:
     )\s*""",
     re.IGNORECASE | re.VERBOSE,
 )

@@ -54,7 +54,11 @@ def test_the_providers_words_are_left(text: str) -> None:
         ("[models] Error:", "Error:"),
         ("", ""),
         ("{" * 5000 + "}" * 5000, "{" * 5000 + "}" * 5000),
-        ("503 Server Error: Service Unavailable for url: https://x", "Service Unavailable for url: https://x"),
+        ("503 Server Error: Service Unavailable", "503 Server Error: Service Unavailable"),
+        (
+            "Run failed: [models] Error: API request failed with status code 400: no such thing",
+            "API request failed with status code 400: no such thing",
+        ),
         ("Variable {{#llm.text#}} not found", "Variable {{#llm.text#}} not found"),
     ],
 )
