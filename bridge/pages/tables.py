@@ -20,6 +20,7 @@ from evaluation.report.escape import one_line, unescape
 from evaluation.report.kept_table import counts_text, duplicates_remarks
 from evaluation.report.spreadsheet import cells_to_xlsx, safe_text
 from evaluation.report.tables import table_remarks
+from evaluation.report.times import time_text
 from evaluation.sample import MAX_TEXT_CHARACTERS
 
 MOST_ROWS = 300
@@ -39,7 +40,7 @@ def tables(visit: Visit) -> Response:
                 "name": head.name,
                 "counts": counts_text(head.newest, visit.texts),
                 "version": head.newest.number,
-                "at": head.newest.at[:16].replace("T", " "),
+                "at": time_text(head.newest.at, visit.texts),
             }
             for head in heads
         ],
@@ -78,7 +79,7 @@ def _show(visit: Visit, kept: KeptTable, remarks: Sequence[str] = (), status: in
         text=text,
         remarks=remarks,
         versions=[
-            {"number": entry.number, "at": entry.at[:16].replace("T", " "), "counts": counts_text(entry, visit.texts)}
+            {"number": entry.number, "at": time_text(entry.at, visit.texts), "counts": counts_text(entry, visit.texts)}
             for entry in kept.head.versions
         ],
     )

@@ -7,7 +7,7 @@ from evaluation.golden.kept_rows import Duplicates, KeptRow, differences
 from evaluation.golden.questions import Questions
 from evaluation.report.escape import escape
 from evaluation.report.markdown import QUOTE_CHARACTERS, QUOTES, quote, reason_sentence
-from evaluation.report.run_making import time_text
+from evaluation.report.times import time_text
 from evaluation.texts import Texts
 
 SHOWN_ROWS = 20

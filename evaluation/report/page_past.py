@@ -3,7 +3,7 @@
 from evaluation.report.escape import one_line
 from evaluation.report.numbers import score_text
 from evaluation.report.page_rows import NAME_CHARACTERS, View
-from evaluation.report.run_making import time_text
+from evaluation.report.times import time_text
 from evaluation.runs.heads import RunSummary
 from evaluation.runs.names import RunName
 from evaluation.runs.summary import RunReport

@@ -16,7 +16,7 @@ from evaluation.report.page_rows import (
     label_of,
     row_of,
 )
-from evaluation.report.run_making import making, time_text
+from evaluation.report.run_making import making
 from evaluation.report.run_rows import level
 from evaluation.report.run_words import (
     compared,
@@ -31,6 +31,7 @@ from evaluation.report.run_words import (
     suggested_threshold,
     verdict,
 )
+from evaluation.report.times import time_text
 from evaluation.runs.conclusions import MetricStatistics
 from evaluation.runs.summary import RunReport
 from evaluation.statistics.comparison import Difference

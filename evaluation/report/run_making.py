@@ -1,12 +1,12 @@
 """How a run was made and what it cost, in words."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from evaluation.judging.models import ModelIdentity
 from evaluation.report.escape import one_line
 from evaluation.report.run_words import price
+from evaluation.report.times import time_text
 from evaluation.runs.records import RowRecord
 from evaluation.runs.summary import RunReport
 from evaluation.statistics.spread import Spread
@@ -14,16 +14,6 @@ from evaluation.texts import Texts
 
 NAME_CHARACTERS = 80
 MODEL_CHARACTERS = 200
-
-
-def time_text(iso: str, texts: Texts) -> str:
-    """The time to the minute, on the clocks of the language's country."""
-    try:
-        zone = timezone(timedelta(hours=float(texts.get("report.clock_hours"))))
-        time = datetime.fromisoformat(iso).astimezone(zone)
-    except ValueError:
-        return one_line(iso, NAME_CHARACTERS)
-    return texts.get("report.time", time=time.strftime("%Y-%m-%d %H:%M"))
 
 
 def making(report: RunReport, texts: Texts) -> Iterator[tuple[str, str]]:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from evaluation.report.escape import one_line
 from evaluation.report.numbers import difference_text, interval_text, score_text
 from evaluation.report.run_rows import app_failure, level
+from evaluation.report.times import time_text
 from evaluation.runs.heads import RunSummary
 from evaluation.runs.records import RowRecord, RunSettings
 from evaluation.statistics.comparison import Difference
@@ -30,7 +31,7 @@ def card_of(summary: RunSummary, texts: Texts) -> View:
     differences = (summary.more.get("comparison") or {}).get("differences", {})
     return {
         "number": summary.head.number,
-        "date": summary.head.started_at[:16].replace("T", " "),
+        "date": time_text(summary.head.started_at, texts),
         "badge": _badge(summary),
         "progress": None if summary.finished else {"done": summary.done, "total": summary.total},
         "rows": summary.total,

@@ -12,10 +12,11 @@ from evaluation.judging.models import ModelIdentity
 from evaluation.languages import LANGUAGES, Language
 from evaluation.report.escape import unescape
 from evaluation.report.numbers import difference_text, interval_text, score_against
-from evaluation.report.run_making import making, time_text
+from evaluation.report.run_making import making
 from evaluation.report.run_rows import app_failure, entries, lacking, sentence, state_word
 from evaluation.report.run_summary import run_line, run_text
 from evaluation.report.run_words import compared, remarks, verdict
+from evaluation.report.times import time_text
 from evaluation.runs.conclusions import MetricStatistics
 from evaluation.runs.records import RowRecord
 from evaluation.runs.summary import RunReport
