@@ -3,7 +3,7 @@
 import re
 import tomllib
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -13,13 +13,15 @@ from typing import Any
 from rapidfuzz import fuzz, process
 
 from evaluation.folding import fold, may_be_the_same
-from evaluation.golden.drafts.passages import Passage, script_of
+from evaluation.golden.drafts.passages import Passage, pairs_of, script_of
 from evaluation.languages import Language, choose_language
 from evaluation.metrics.scoring import cosines
 
 SHORTEST_QUESTION, LONGEST_QUESTION, LONGEST_REFERENCE = 4, 300, 1000
 # A shorter quote stands anywhere.
 SHORTEST_QUOTE = 4
+# Where the quote is looked for in the judge's place: so many sentences, which share so much with the reference.
+QUOTED_SENTENCES, LEAST_SHARE = 2, 0.5
 # Two questions with so much in common ask the same, unless a number or a name tells them apart.
 SAME_CHARACTERS, SAME_MEANING = 88, 0.93
 # So many of the known questions, the nearest by characters, are compared by meaning.
@@ -36,6 +38,8 @@ class Flaw(StrEnum):
     TOO_LONG = "too_long"
     WRONG_LANGUAGE = "wrong_language"
     POINTS_AT_PASSAGE = "points_at_passage"
+    NOT_A_QUESTION = "not_a_question"
+    TOO_GENERAL = "too_general"
     QUOTE_NOT_FOUND = "quote_not_found"
     NUMBER_NOT_QUOTED = "number_not_quoted"
     DUPLICATE = "duplicate"
@@ -80,11 +84,14 @@ def flaw_of(draft: Draft, passages: Sequence[Passage], *, computed: bool = False
         return Flaw.INCOMPLETE
     if len(draft.question) > LONGEST_QUESTION or len(draft.reference) > LONGEST_REFERENCE:
         return Flaw.TOO_LONG
-    if not _same_language(draft, passages[0]):
-        return Flaw.WRONG_LANGUAGE
-    if points_at_passage(draft.question) or (not told and points_at_passage(draft.reference)):
-        return Flaw.POINTS_AT_PASSAGE
-    return None if told else _flaw_of_quotes(draft, passages, computed=computed)
+    flaws = {
+        Flaw.WRONG_LANGUAGE: not _same_language(draft, passages[0]),
+        Flaw.POINTS_AT_PASSAGE: points_at_passage(draft.question) or (not told and points_at_passage(draft.reference)),
+        Flaw.NOT_A_QUESTION: _is_statement(draft.question, passages),
+        Flaw.TOO_GENERAL: is_too_general(draft.question),
+    }
+    found = next((flaw for flaw, holds in flaws.items() if holds), None)
+    return found if found or told else _flaw_of_quotes(draft, passages, computed=computed)
 
 
 def _flaw_of_quotes(draft: Draft, passages: Sequence[Passage], *, computed: bool) -> Flaw | None:
@@ -112,8 +119,26 @@ def _letters(text: str) -> int:
 
 def points_at_passage(text: str) -> bool:
     """Whether a text speaks of the passage as of something that its reader has before him."""
-    plain = unicodedata.normalize("NFKC", text)
-    return any(re.search(pattern, plain) for pattern in _data()["pointing"])
+    return _says("pointing", text)
+
+
+def is_too_general(question: str) -> bool:
+    """Whether a question fits any text on its subject, so that no one answer is the right one."""
+    return _says("general", question)
+
+
+def _says(patterns: str, text: str) -> bool:
+    plain = unicodedata.normalize("NFKC", text).strip()
+    return any(re.search(pattern, plain) for pattern in _data()[patterns])
+
+
+def _is_statement(question: str, passages: Sequence[Passage]) -> bool:
+    """Whether it was copied from a passage, or ends as no question and no request does."""
+    if any(fold(question) in fold(passage.text) for passage in passages):
+        return True
+    return question.strip().endswith("。") and not re.search(
+        r"(?:か|ください|下さい|教えて|たい|吗|呢)。$", question.strip()
+    )
 
 
 def _numbers(text: str) -> set[str]:
@@ -131,13 +156,36 @@ def find_quote(quote: str, text: str) -> str:
         return ""
     if quote.strip() in text:
         return quote.strip()
-    sentences = [part for part in re.split(r"(?<=[。．.！？!?\n])", text) if part.strip()]
-    for length in range(1, len(sentences) + 1):
+    return next((stretch for stretch in _stretches(text) if wanted in fold(stretch)), text.strip())
+
+
+def bearing_quote(quote: str, text: str, draft: Draft) -> str:
+    """The stretch of the text that bears the draft's reference out; "" when there is none.
+
+    That is what was quoted, unless it lacks a number of the reference: judges often copy the sentence beside the right
+    one. Then it is the one or two sentences that have the numbers and most in common with the reference.
+    """
+    found = find_quote(quote, text)
+    numbers = _numbers(draft.reference) - _numbers(draft.question)
+    if found and numbers <= _numbers(found):
+        return found
+    wanted = pairs_of(draft.reference)
+    shares = {
+        stretch: len(wanted & pairs_of(stretch)) / max(1, len(wanted))
+        for stretch in _stretches(text, QUOTED_SENTENCES)
+        if numbers <= _numbers(stretch)
+    }
+    # Of those that have as much in common the shortest, which comes first.
+    best = max(shares, key=lambda stretch: shares[stretch], default="")
+    return best if best and shares[best] >= LEAST_SHARE else found
+
+
+def _stretches(text: str, longest: int | None = None) -> Iterator[str]:
+    """Neighbouring sentences of the text: each alone, then two at a time, and so on."""
+    sentences = [part for part in re.split(r"(?<=[。．！？!?\n])|(?<=\.)(?=\s)", text) if part.strip()]
+    for length in range(1, min(longest or len(sentences), len(sentences)) + 1):
         for start in range(len(sentences) - length + 1):
-            stretch = "".join(sentences[start : start + length])
-            if wanted in fold(stretch):
-                return stretch.strip()
-    return text.strip()
+            yield "".join(sentences[start : start + length]).strip()
 
 
 class Known:

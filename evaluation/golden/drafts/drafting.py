@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator
 
 from evaluation.errors import EvaluationError, Reason
-from evaluation.golden.drafts.checks import Draft, Flaw, Known, find_quote, flaw_of, not_told
+from evaluation.golden.drafts.checks import Draft, Flaw, Known, bearing_quote, find_quote, flaw_of, not_told
 from evaluation.golden.drafts.passages import Passage, nearest
 from evaluation.golden.drafts.plan import Made, Plan, Task, documents_cell
 from evaluation.golden.kept_rows import KeptRow, Source
@@ -255,7 +255,8 @@ class Drafter:
         question, reference = written.question.strip(), written.reference.strip()
         if task.kind == "unanswerable":
             return Draft(question, not_told(task.passages[0].language))
-        return Draft(question, reference, _quotes(written.quotes or (written.quote,), task.passages))
+        draft = Draft(question, reference)
+        return replace(draft, quotes=_quotes(draft, written.quotes or (written.quote,), task.passages))
 
     def _judge(self, task: Task, draft: Draft) -> None:
         """Raises _FlawedDraftError when the judge finds the draft unclear or its reference unfounded."""
@@ -285,8 +286,10 @@ def _shown(passage: Passage) -> dict[str, str]:
     return {**({"about": passage.about} if passage.about else {}), "text": passage.text}
 
 
-def _quotes(quotes: Sequence[str], passages: Sequence[Passage]) -> tuple[str, ...]:
+def _quotes(draft: Draft, quotes: Sequence[str], passages: Sequence[Passage]) -> tuple[str, ...]:
     """The stretch of each passage that is quoted, "" where none is; the judge may have changed their order."""
+    if len(passages) == 1:
+        return (bearing_quote(quotes[0] if quotes else "", passages[0].text, draft),)
     return tuple(
         next((found for quote in quotes if (found := find_quote(quote, passage.text))), "") for passage in passages
     )

@@ -4,7 +4,17 @@ from collections.abc import Sequence
 
 import pytest
 
-from evaluation.golden.drafts.checks import Draft, Flaw, Known, find_quote, flaw_of, not_told, points_at_passage
+from evaluation.golden.drafts.checks import (
+    Draft,
+    Flaw,
+    Known,
+    bearing_quote,
+    find_quote,
+    flaw_of,
+    is_too_general,
+    not_told,
+    points_at_passage,
+)
 from evaluation.golden.drafts.passages import Passage, read_passages
 from evaluation.sample import Chunk
 
@@ -61,6 +71,9 @@ def test_a_sound_draft_has_no_flaw(question: str, reference: str, quote: str, te
         ("带薪年假有多少天？", "入职后有10天年假这么多。", Flaw.WRONG_LANGUAGE),
         ("この資料では有給休暇は何日ですか", "10日です", Flaw.POINTS_AT_PASSAGE),
         ("有給休暇は何日ですか", "資料によると10日です", Flaw.POINTS_AT_PASSAGE),
+        ("有給休暇は、入社して6か月たった社員に10日付与します。", "10日です", Flaw.NOT_A_QUESTION),
+        ("有給休暇の日数は10日に決まっています。", "10日です", Flaw.NOT_A_QUESTION),
+        ("有給休暇の規程は、何を規定していますか？", "10日です", Flaw.TOO_GENERAL),
         # Another number than the quoted one.
         ("有給休暇は何日ですか", "11日です", Flaw.NUMBER_NOT_QUOTED),
         ("有給休暇は何日ですか", "10日で、20日まで増えます", Flaw.NUMBER_NOT_QUOTED),
@@ -149,6 +162,43 @@ def test_words_about_other_things_are_no_pointers(text: str) -> None:
     assert not points_at_passage(text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "就業規則には何が定められていますか",
+        "有給休暇について教えてください。",
+        "有給休暇とは何ですか？",
+        "規程の目的は何ですか",
+        "What does the leave policy cover?",
+        "What is the purpose of the policy?",
+        "Tell me about paid leave.",
+        "年假制度规定了什么？",
+        "该制度的主要内容是什么？",
+        "请介绍一下年假制度。",
+    ],
+)
+def test_a_question_that_fits_any_passage_is_too_general(text: str) -> None:
+    assert is_too_general(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "有給休暇の申請方法を教えてください。",
+        "有給休暇について、入社1年目は何日もらえるか教えてください。",
+        "在宅勤務の日に何を打刻しますか",
+        "宿泊費の上限は東京だといくらですか",
+        "VPN つながらん。",
+        "What does an employee have to submit after a trip?",
+        "What is the limit of the hotel costs in Tokyo?",
+        "Explain how to ask for leave when I am ill, and when.",
+        "年假申请需要什么？",
+    ],
+)
+def test_a_question_with_something_definite_is_not(text: str) -> None:
+    assert not is_too_general(text)
+
+
 # --- quotes ---
 
 
@@ -166,6 +216,30 @@ def test_words_about_other_things_are_no_pointers(text: str) -> None:
 )
 def test_a_quote_is_the_texts_own_words(quote: str, found: str) -> None:
     assert find_quote(quote, JA) == found
+
+
+USUALLY, IN_TOKYO = "宿泊費は、1泊12,000円を上限に実費を支給します。", "東京23区に泊まるときの上限は、1泊15,000円です。"
+TRIP = f"{USUALLY}{IN_TOKYO}朝食代は含められます。"
+
+
+@pytest.mark.parametrize(
+    ("question", "reference", "quote", "found"),
+    [
+        # The sentence beside the right one was quoted.
+        ("宿泊費の上限は？", "1泊12,000円を上限に支給します。", "朝食代は含められます。", USUALLY),
+        # None was.
+        ("東京の宿泊費の上限は？", "東京23区の上限は1泊15,000円です。", "", IN_TOKYO),
+        # Two together have both numbers.
+        ("上限は？", "1泊12,000円、東京23区に泊まるときの上限は15,000円です。", "上限", USUALLY + IN_TOKYO),
+        # What was quoted has the numbers: it stays.
+        ("朝食は？", "朝食代は宿泊費に含められます。", "朝食代は含められます。", "朝食代は含められます。"),
+        # No sentence says anything like it.
+        ("日当は？", "日当は3,000円です。", "", ""),
+        ("日当は？", "日当は別の規程によります。", "", ""),
+    ],
+)
+def test_the_quote_is_what_bears_the_reference_out(question: str, reference: str, quote: str, found: str) -> None:
+    assert bearing_quote(quote, TRIP, Draft(question, reference)) == found
 
 
 # --- the same question again ---
