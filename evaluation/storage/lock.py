@@ -145,10 +145,13 @@ class RenewedLock:
             self._renewing.release()
 
     def _keep(self) -> None:
-        while not self._ended.wait(RENEWAL_SECONDS) and not self.lost.is_set():
-            with self._renewing:
-                if not self._ended.is_set():
-                    self._renew()
+        try:
+            while not self._ended.wait(RENEWAL_SECONDS) and not self.lost.is_set():
+                with self._renewing:
+                    if not self._ended.is_set():
+                        self._renew()
+        except BaseException:  # noqa: BLE001 - whatever ends the renewing, the call no longer holds the key
+            self.lost.set()
 
     def _renew(self) -> None:
         try:
