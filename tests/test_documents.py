@@ -34,6 +34,9 @@ def test_every_readme_names_source_contact_and_only_what_exists(path: str) -> No
     assert all(placeholder in text for placeholder in PLACEHOLDERS.values())
     assert local
     assert all(((ROOT / path).parent / target).is_file() for target in local)
+    # What the variable picker shows, and what it was called before.
+    assert "`query`" in text
+    assert "`sys.query`" in text
     # The addresses to import from: every template in the README's language, Japanese or else English.
     addresses = re.findall(rf"^{PLACEHOLDERS['repo']}/raw/HEAD/(workflows/\S+)$", text, re.MULTILINE)
     japanese = path.endswith("ja_JP.md")
