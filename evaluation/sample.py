@@ -211,6 +211,8 @@ def read_contexts(value: object) -> Contexts:
             foreign += item is not None and not isinstance(item, (str, Mapping))
         elif chunk.text in chunks:
             duplicates += 1
+            first = chunks[chunk.text]
+            chunks[chunk.text] = replace(first, documents=tuple(dict.fromkeys((*first.documents, *chunk.documents))))
         else:
             chunks[chunk.text] = chunk
     if foreign and not chunks:
@@ -223,9 +225,13 @@ def read_contexts(value: object) -> Contexts:
     return Contexts(tuple(chunks.values()), dropped, duplicates)
 
 
+# What a template or a code node makes of a variable that holds nothing.
+_WRITTEN_NOTHING = ("None", "null", "undefined")
+
+
 def _items(value: object) -> Iterable[object]:
     """The single items of a value that may be nested, or written as text."""
-    if value is None or value == "":
+    if value is None or value == "" or value in _WRITTEN_NOTHING:
         return
     if isinstance(value, str):
         parsed = _parse_list(value)

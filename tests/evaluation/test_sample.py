@@ -76,6 +76,17 @@ def test_what_the_knowledge_api_answers_is_read_also_as_text(written: bool) -> N
     assert read_contexts([{"segment": "甲"}]).dropped == 1
 
 
+def test_a_text_that_stands_in_two_documents_tells_both() -> None:
+    contexts = read_contexts([{"content": "甲", "title": "x.pdf"}, {"content": "甲 ", "title": "y.pdf"}])
+    assert [chunk.documents for chunk in contexts.chunks] == [("x.pdf", "y.pdf")]
+    assert contexts.duplicates == 1
+
+
+@pytest.mark.parametrize("value", ["None", "null", ["None"], "undefined", [None]])
+def test_what_is_written_for_nothing_is_no_chunk(value: object) -> None:
+    assert read_contexts(value).chunks == ()
+
+
 def test_duplicates_keep_their_first_rank_and_are_counted() -> None:
     contexts = read_contexts([[{"content": "乙"}, {"content": "甲"}], [{"content": "甲"}, "乙", "丙"]])
     assert contexts.texts == ["乙", "甲", "丙"]
@@ -129,7 +140,6 @@ def test_chunk_knows_every_name_of_its_document() -> None:
         '{"a": 1} and more',
         "[{'content': 'ab",
         "[{'content': open('x')}]",
-        "None",
         "{}",
         "[" * 5000,
         "{'" * 5000,
