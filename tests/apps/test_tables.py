@@ -137,7 +137,7 @@ def test_rows_with_more_columns_than_the_header_are_told_and_not_asked(evaluate:
     assert progress(output) == ("scored", "", 2, 2)
     assert {call.query for call in apps.calls} == {question(2), question(3)}
     assert output.variables["details"]["rows_unreadable"] == 1
-    assert "見出しより列の多い行は採点しません（2行目）" in output.text
+    assert "見出しより列の多い行は使いません（2行目）" in output.text
     assert "3行目" in output.text
 
 
