@@ -8,7 +8,7 @@ from dify_plugin.core.runtime import Session
 from bridge.dify.models import DifyEmbedder, DifyJudge, NoModel
 from bridge.dify.places import PLACES, SharedStorage
 from bridge.dify.selection import select_models
-from evaluation.judging.session import PARALLEL_CALLS, JudgeSession, Places
+from evaluation.judging.session import PARALLEL_CALLS, JudgeSession, Slots
 from evaluation.languages import Language
 from evaluation.sample import Sample, read_answer, read_contexts, read_text
 from evaluation.settings import read_count, read_depth, read_number, read_votes
@@ -17,7 +17,7 @@ MAX_QUESTIONS = 10
 
 
 def open_session(
-    session: Session, parameters: Mapping[str, Any], language: Language, places: Places | None = None, **limits: Any
+    session: Session, parameters: Mapping[str, Any], language: Language, places: Slots | None = None, **limits: Any
 ) -> JudgeSession:
     """The judge session for a tool call, with the models of the node, the app or the workspace.
 

@@ -16,7 +16,7 @@ from evaluation.judging.prompts import prompt_versions
 from evaluation.report.escape import one_line
 from evaluation.report.page_rows import Limits, row_of
 from evaluation.report.pages import views
-from evaluation.report.run_rows import app_failure
+from evaluation.report.run_rows import row_failure
 from evaluation.report.run_words import not_compared, remarks, sign_word, verdict
 from evaluation.report.spreadsheet import safe_text
 from evaluation.runs.conclusions import Pair, compare, paired
@@ -126,7 +126,7 @@ def row(visit: Visit, base: str, number: int, key: str) -> Response:
         row=row_of(record, report, visit.texts, WHOLE),
         taken={"question": record.question, "reference": record.reference},
         tables=[(_table_id(head), head.name) for head in KeptTables(visit.values).heads()],
-        why=app_failure(record, visit.texts),
+        why=row_failure(record, visit.texts),
         before_number=before[0] if before else 0,
         before={
             score["label"]: score["text"]

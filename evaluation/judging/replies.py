@@ -61,7 +61,7 @@ def _read_sentence(value: object) -> str:
     return value.strip()
 
 
-Verdict = Annotated[bool, BeforeValidator(read_verdict)]
+YesNo = Annotated[bool, BeforeValidator(read_verdict)]
 Text = Annotated[str, BeforeValidator(_read_text)]
 Id = Annotated[int, BeforeValidator(_read_id)]
 Sentence = Annotated[str, BeforeValidator(_read_sentence)]
@@ -77,7 +77,7 @@ class Judgement(Item):
     """{"reason", "verdict"}: one chunk or one claim."""
 
     reason: Text = ""
-    verdict: Verdict
+    verdict: YesNo
 
 
 class JudgementOf(Judgement):
@@ -103,7 +103,7 @@ class Question(Item):
     """{"question", "noncommittal"}: a question that the answer would answer."""
 
     question: Text
-    noncommittal: Verdict
+    noncommittal: YesNo
 
 
 class Grade(Item):

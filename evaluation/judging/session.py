@@ -33,7 +33,7 @@ SHOWN_CHARACTERS = 300
 EMBEDDING_BATCH = 50
 
 
-class Places(Protocol):
+class Slots(Protocol):
     """A limit of calls at the same time, such as a threading.Semaphore."""
 
     def acquire(self, *, timeout: float) -> bool:
@@ -71,7 +71,7 @@ class JudgeSession:
         votes: int = 1,
         window_characters: int = WINDOW_CHARACTERS,
         clock: Clock | None = None,
-        places: Places | None = None,
+        places: Slots | None = None,
     ) -> None:
         self.judge = judge
         self.embedder = embedder
@@ -82,7 +82,7 @@ class JudgeSession:
         self.prompts_used: dict[str, int] = {}
         self._clock = clock or Clock()
         self._deadline = self._clock.now() + budget
-        self._places: Places = places or threading.Semaphore(PARALLEL_CALLS)
+        self._places: Slots = places or threading.Semaphore(PARALLEL_CALLS)
         self._shared: dict[Hashable, Future[Any]] = {}
         self._lock = threading.Lock()
 

@@ -8,7 +8,7 @@ from evaluation.metrics import METRICS
 from evaluation.report.escape import one_line, visible
 from evaluation.report.markdown import capitalized
 from evaluation.report.numbers import score_text
-from evaluation.report.run_rows import Judged, app_failure, entries, level, metric_failures, sentence
+from evaluation.report.run_rows import Judged, entries, level, metric_failures, row_failure, sentence
 from evaluation.result import MetricResult
 from evaluation.runs.records import RowRecord
 from evaluation.runs.summary import RunReport
@@ -149,7 +149,7 @@ def failures_of(report: RunReport, texts: Texts) -> View | None:
     """Rows with something that could not be scored, and why."""
     found: list[View] = []
     for record in sorted(report.records, key=lambda record: (record.row, record.repetition)):
-        reasons = [(texts.get("report.app_failure"), why)] if (why := app_failure(record, texts)) else []
+        reasons = [(texts.get("report.app_failure"), why)] if (why := row_failure(record, texts)) else []
         reasons += [
             (texts.get(f"metrics.{metric}"), said)
             for metric, said in metric_failures(record, report.settings.metrics, texts)

@@ -70,7 +70,7 @@ def lacking(record: RowRecord, metric: str, name: str, texts: Texts) -> list[str
     return [texts.aside(entry.text, entry.reason) if entry.reason else entry.text + entry.kind for entry in wrong]
 
 
-def app_failure(record: RowRecord, texts: Texts) -> str:
+def row_failure(record: RowRecord, texts: Texts) -> str:
     """Why the app gave no answer, as plain text; "" when it gave one."""
     if record.state != "failed":
         return ""

@@ -15,7 +15,7 @@ from openpyxl.utils import get_column_letter
 from evaluation.metrics import METRICS
 from evaluation.report.escape import one_line
 from evaluation.report.run_making import making
-from evaluation.report.run_rows import app_failure, lacking, metric_failures, state_word
+from evaluation.report.run_rows import lacking, metric_failures, row_failure, state_word
 from evaluation.report.run_words import (
     compared,
     decisive,
@@ -272,7 +272,7 @@ def _step(record: RowRecord, texts: Texts) -> str:
 
 
 def _why_not(record: RowRecord, metrics: Sequence[str], texts: Texts) -> str:
-    reasons = [why] if (why := app_failure(record, texts)) else []
+    reasons = [why] if (why := row_failure(record, texts)) else []
     for metric, said in metric_failures(record, metrics, texts):
         reasons.append(texts.get("with_quotes", sentence=texts.get(f"metrics.{metric}"), quotes=said))
     return _lines(reasons)

@@ -21,7 +21,7 @@ from evaluation.runs.request import RunRequest
 from evaluation.runs.runner import Ask, Runner, shorten
 from evaluation.runs.scorer import Scorer, find_wrong
 from evaluation.runs.store import RunStore
-from evaluation.runs.summary import RunReport, build_report, summary_of
+from evaluation.runs.summary import RunReport, build_report, kept_summary
 from evaluation.storage.many import at_once
 from evaluation.storage.room import MakingRoom
 from evaluation.storage.values import Values
@@ -134,7 +134,7 @@ class _Call:
             concurrency=self._request.concurrency,
             deadline=self._request.working,
         )
-        if error := runner.run(records).error:
+        if error := runner.run(records):
             self._errors.append(error)
         elif head.settings.repeat > 1 and all(record.state in _ENDED for record in records):
             chosen = to_judge_again(records)
@@ -174,7 +174,7 @@ class _Call:
 
         def keep() -> None:
             self._store.write_index(number, records)
-            self._store.write_summary(summary_of(head, report, ended_at))
+            self._store.write_summary(kept_summary(head, report, ended_at))
             add_name(self._store.values, self._name)
             if report.finished:
                 self._deletion.prune(number - self._request.keep_runs + 1, self._request.deadline.left() / 4)

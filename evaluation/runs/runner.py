@@ -6,7 +6,7 @@ import statistics
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import wait
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -55,17 +55,6 @@ class _StaysOpenError(Exception):
     """The row is left for the next call."""
 
 
-@dataclass
-class RunOutcome:
-    """How a call ended.
-
-    Attributes:
-        error: what stopped it before its time: an app or a judge that can't be called at all, storage that is full.
-    """
-
-    error: EvaluationError | None = None
-
-
 class Runner:
     """Runs the rows of one call.
 
@@ -103,7 +92,7 @@ class Runner:
         # A row that had this long and still did not end would not do so in another call either.
         self._enough = min(APP_SECONDS, deadline.left() / 2)
         self._durations: list[float] = []
-        self._outcome = RunOutcome()
+        self._error: EvaluationError | None = None
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
         self._stopped = self._left_behind = self._busy = False
@@ -112,11 +101,15 @@ class Runner:
         self._begun = 0
         self._beginning = threading.Lock()
 
-    def run(self, records: Sequence[RowRecord]) -> RunOutcome:
+    def run(self, records: Sequence[RowRecord]) -> EvaluationError | None:
         """Takes each record that is not done as far as time allows; the records are changed in place.
 
         Those that failed in an earlier call come last, so that they can't hold up the others. Rows in flight when time
         is up are left behind: what they had kept by then is there at the next call, and nothing is changed any more.
+
+        Returns:
+            What stopped the call before its time, such as an app or a judge that can't be called at all or storage that
+            is full; None when nothing did.
         """
         unfinished = [record for record in records if record.state in {"open", "answered"}]
         ended = [record for record in records if record.state in {"done", "failed"}]
@@ -140,7 +133,7 @@ class Runner:
                 worker.result()
         if self._busy:
             self._end_with(EvaluationError(Reason.DIFY_BUSY))
-        return self._outcome
+        return self._error
 
     def _left(self) -> float:
         return self._deadline.left()
@@ -164,7 +157,7 @@ class Runner:
     def _next(self, waiting: Iterator[RowRecord]) -> RowRecord | None:
         with self._lock:
             usual = statistics.median(self._durations) if self._durations else 0.0
-            if self._stopped or self._outcome.error or self._left() < usual * SPARE_SHARE + SPARE_SECONDS:
+            if self._stopped or self._error or self._left() < usual * SPARE_SHARE + SPARE_SECONDS:
                 return None
             return next(waiting, None)
 
@@ -317,7 +310,7 @@ class Runner:
 
     def _end_with(self, error: EvaluationError) -> None:
         with self._lock:
-            self._outcome.error = self._outcome.error or error
+            self._error = self._error or error
 
 
 def shorten(record: RowRecord) -> None:

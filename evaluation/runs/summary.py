@@ -236,7 +236,7 @@ def build_report(  # noqa: PLR0913 - what a run is, then what it is compared wit
     )
 
 
-def summary_of(head: RunHead, report: RunReport, ended_at: str) -> RunSummary:
+def kept_summary(head: RunHead, report: RunReport, ended_at: str) -> RunSummary:
     """What is kept of a report for lists of runs."""
     return RunSummary(
         head,

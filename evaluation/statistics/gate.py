@@ -10,8 +10,8 @@ GOOD, FAIR = 0.7, 0.5
 # mean: every mean reaches its threshold; sure: the lower end of its interval does.
 GateKind = Literal["mean", "sure"]
 GATES: tuple[GateKind, ...] = ("mean", "sure")
-Verdict = Literal["passed", "below", "not_measured"]
-Cause = Literal["mean_below", "low_end_below", "failed_rows", "nothing_scored", "unfinished"]
+GateVerdict = Literal["passed", "below", "not_measured"]
+GateCause = Literal["mean_below", "low_end_below", "failed_rows", "nothing_scored", "unfinished"]
 
 # Sums of floats may miss a threshold by a hair: 0.7 of (0.6 + 0.8) / 2.
 _HAIR = 1e-9
@@ -47,7 +47,7 @@ class GateReason:
         short_by: by how much the mean, for low_end_below the lower end, misses the threshold.
     """
 
-    cause: Cause
+    cause: GateCause
     metric: str = ""
     mean: float | None = None
     low: float | None = None
@@ -68,7 +68,7 @@ class Gate:
         inapplicable: metrics with a threshold that apply to no row; they neither pass nor fail.
     """
 
-    verdict: Verdict
+    verdict: GateVerdict
     reasons: tuple[GateReason, ...]
     kind: GateKind
     max_failed: float
@@ -99,7 +99,7 @@ def judge_run(
     inapplicable = tuple(name for name, entry in measured.items() if entry.at_best is None)
     asked = {name: entry for name, entry in measured.items() if entry.at_best is not None}
 
-    def made(verdict: Verdict, *reasons: GateReason) -> Gate:
+    def made(verdict: GateVerdict, *reasons: GateReason) -> Gate:
         return Gate(verdict, reasons, kind, max_failed, rows, done, failed, inapplicable)
 
     if done < rows:

@@ -13,7 +13,7 @@ from evaluation.runs.heads import RunHead
 from evaluation.runs.names import RunName, add_name
 from evaluation.runs.records import RowRecord
 from evaluation.runs.store import RunStore
-from evaluation.runs.summary import build_report, summary_of
+from evaluation.runs.summary import build_report, kept_summary
 from evaluation.storage.values import Values
 from tests.evaluation.sample_runs import THRESHOLDS, sample_run
 
@@ -68,7 +68,7 @@ def keep_runs(values: Values, language: Language, runs: int = 6, copies: int = 1
         for record in records:
             store.write_row(number, record)
         store.write_index(number, records)
-        store.write_summary(summary_of(head, report, started))
+        store.write_summary(kept_summary(head, report, started))
         before = records
     add_name(values, name)
     return sample.name

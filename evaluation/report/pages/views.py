@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from evaluation.report.escape import one_line
 from evaluation.report.numbers import difference_text, interval_text, score_text
-from evaluation.report.run_rows import app_failure, level
+from evaluation.report.run_rows import level, row_failure
 from evaluation.report.times import time_text
 from evaluation.runs.heads import RunSummary
 from evaluation.runs.records import RowRecord, RunSettings
@@ -213,7 +213,7 @@ class Filter:
 def row_line(record: RowRecord, settings: RunSettings, texts: Texts) -> View:
     """A row in a list."""
     first = record.findings[0] if record.findings else None
-    why = app_failure(record, texts)
+    why = row_failure(record, texts)
     return {
         "key": record.key,
         "label": f"#{record.row}" + (f"-{record.repetition}" if settings.repeat > 1 else ""),

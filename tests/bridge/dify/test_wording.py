@@ -8,7 +8,7 @@ import pytest
 from bridge.dify.apps import app_failure
 from bridge.dify.wording import useful
 from evaluation.errors import Reason
-from evaluation.report.run_rows import app_failure as in_words
+from evaluation.report.run_rows import row_failure as in_words
 from evaluation.texts import load_texts
 from tests.evaluation.sample_runs import failed
 

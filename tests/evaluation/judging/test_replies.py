@@ -20,7 +20,7 @@ from evaluation.judging.replies import (
     Statement,
     Text,
     UnjudgedPart,
-    Verdict,
+    YesNo,
     read_reply,
 )
 from evaluation.judging.verdict_words import read_verdict
@@ -391,7 +391,7 @@ class Claim(Item):
 
     statement: Text = ""
     reason: Text = ""
-    verdict: Verdict
+    verdict: YesNo
 
 
 class Unjudged(Item):

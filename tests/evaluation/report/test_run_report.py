@@ -12,7 +12,7 @@ from evaluation.judging.models import ModelIdentity
 from evaluation.languages import LANGUAGES, Language
 from evaluation.report.numbers import difference_text, interval_text, score_against
 from evaluation.report.run_making import making
-from evaluation.report.run_rows import app_failure, entries, lacking, sentence, state_word
+from evaluation.report.run_rows import entries, lacking, row_failure, sentence, state_word
 from evaluation.report.run_summary import run_line, run_text
 from evaluation.report.run_words import remarks, verdict
 from evaluation.runs.conclusions import MetricStatistics
@@ -172,10 +172,10 @@ def test_details_cut_for_storage_are_counted_and_break_nothing() -> None:
 @pytest.mark.parametrize("reason", ["of_another_version", *Reason])
 def test_why_an_app_gave_no_answer_is_a_sentence_for_every_reason(reason: str) -> None:
     for language in LANGUAGES:
-        said = app_failure(failed(reason=reason, message="Error *503*"), load_texts(language))
+        said = row_failure(failed(reason=reason, message="Error *503*"), load_texts(language))
         assert len(said) > 6
         assert not re.search(r"[{}]|&#|None", said)
-    assert "Error *503*" in app_failure(failed(message="Error *503*"), JA)
+    assert "Error *503*" in row_failure(failed(message="Error *503*"), JA)
 
 
 def test_the_row_says_how_it_ended() -> None:

@@ -14,7 +14,7 @@ from evaluation.runs import runner as runner_module
 from evaluation.runs.app_events import AppAnswer
 from evaluation.runs.lock import RunLock
 from evaluation.runs.records import RowRecord
-from evaluation.runs.runner import KEEPING_SECONDS, SHOWN_CHUNK_CHARACTERS, Runner, RunOutcome
+from evaluation.runs.runner import KEEPING_SECONDS, SHOWN_CHUNK_CHARACTERS, Runner
 from evaluation.runs.store import BEGUN_AT_ONCE, RunStore
 from tests.evaluation.runs.fakes import ManualClock, MemoryValues, answer, done, failed_metric, metric
 
@@ -57,7 +57,7 @@ class Call:
         self._judge = judge or (lambda _: JUDGED)
         self._concurrency, self._seconds, self._places = concurrency, seconds, places
 
-    def run(self) -> RunOutcome:
+    def run(self) -> EvaluationError | None:
         self._runner = Runner(
             self.store,
             NUMBER,
@@ -98,8 +98,8 @@ def fails(reason: Reason, **values: Any) -> Callable[[RowRecord], AppAnswer]:
     return app
 
 
-def reason_of(outcome: RunOutcome) -> Reason | None:
-    return outcome.error.reason if outcome.error else None
+def reason_of(error: EvaluationError | None) -> Reason | None:
+    return error.reason if error else None
 
 
 @pytest.fixture
@@ -123,9 +123,9 @@ def eventually(holds: Callable[[], bool]) -> bool:
 def test_every_row_is_asked_scored_and_kept() -> None:
     call = Call(rows(3))
 
-    outcome = call.run()
+    error = call.run()
 
-    assert outcome.error is None
+    assert error is None
     assert call.asked == call.scored == [1, 2, 3]
     assert call.states() == call.kept() == ["done"] * 3
     assert [record.answer for record in call.records] == ["回答1", "回答2", "回答3"]
@@ -201,12 +201,12 @@ def test_long_chunks_are_whole_in_the_storage_and_short_in_memory() -> None:
 def test_no_row_is_begun_that_can_not_be_finished() -> None:
     call = Call(rows(9), app=lambda _: call.clock.pass_by(10) or answer(), seconds=35)
 
-    outcome = call.run()
+    error = call.run()
 
     # A row takes 10 s and is begun while 1.2 x 10 + 2 s are left: at 0, 10 and 20 s, not at 30 s.
     assert call.asked == [1, 2, 3]
     assert call.states() == ["done"] * 3 + ["open"] * 6
-    assert outcome.error is None
+    assert error is None
 
 
 def test_judging_must_end_in_time_to_keep_its_scores() -> None:
@@ -226,11 +226,11 @@ def test_an_answer_that_comes_after_the_end_changes_nothing(gate: threading.Even
     threads = threading.active_count()
     call = Call(rows(2), app=app)
 
-    outcome = call.run()
+    error = call.run()
     gate.set()
 
     assert eventually(lambda: threading.active_count() == threads)
-    assert outcome.error is None
+    assert error is None
     assert call.asked == [1]
     assert call.scored == []
     assert (call.states(), call.kept()) == (["open", "open"], [None, None])
@@ -361,9 +361,9 @@ def test_a_row_whose_app_fails_leaves_the_others_alone() -> None:
 
     call = Call(rows(10), app=app, concurrency=4)
 
-    outcome = call.run()
+    error = call.run()
 
-    assert outcome.error is None
+    assert error is None
     assert call.states() == call.kept() == ["done"] * 6 + ["failed"] + ["done"] * 3
     assert (call.records[6].app_reason, call.records[6].app_message) == ("app_failed", "LLM ノードのエラー")
     assert 7 not in call.scored
@@ -373,9 +373,9 @@ def test_a_row_whose_app_fails_leaves_the_others_alone() -> None:
 def test_an_app_that_can_not_be_called_at_all_ends_the_run(reason: Reason) -> None:
     call = Call(rows(5), app=fails(reason))
 
-    outcome = call.run()
+    error = call.run()
 
-    assert reason_of(outcome) is reason
+    assert reason_of(error) is reason
     assert call.asked == [1]
     assert (call.states(), call.kept()) == (["open"] * 5, [None] * 5)
 
@@ -403,12 +403,12 @@ def test_a_busy_dify_is_waited_out() -> None:
 def test_a_dify_that_stays_busy_fails_the_row_after_five_tries() -> None:
     call = Call(rows(1), app=fails(Reason.APP_UNAVAILABLE))
 
-    outcome = call.run()
+    error = call.run()
 
     assert call.asked == [1] * 5
     assert call.states() == ["failed"]
     assert call.records[0].app_reason == "app_unavailable"
-    assert outcome.error is None
+    assert error is None
 
 
 def test_a_dify_without_connections_is_waited_for_as_long_as_there_is_time() -> None:
@@ -421,11 +421,11 @@ def test_a_dify_without_connections_is_waited_for_as_long_as_there_is_time() -> 
 
     call = Call(rows(2), app=app)
 
-    outcome = call.run()
+    error = call.run()
 
     assert call.asked == [1] * 7 + [2]
     assert call.states() == ["done", "done"]
-    assert outcome.error is None
+    assert error is None
     # 2, 4, 8, 16, 30, 30 s, with jitter of a fifth.
     assert call.clock.slept == pytest.approx([2, 4, 8, 16, 30, 30], rel=0.2)
 
@@ -439,21 +439,21 @@ def test_a_row_for_which_dify_stays_busy_stays_open_and_the_run_says_why(seconds
 
     call = Call(rows(2), app=app, seconds=seconds)
 
-    outcome = call.run()
+    error = call.run()
 
     assert (call.states(), call.kept()) == (["done", "open"], ["done", None])
-    assert reason_of(outcome) is Reason.DIFY_BUSY
+    assert reason_of(error) is Reason.DIFY_BUSY
 
 
 def test_what_a_busy_dify_left_unjudged_is_judged_by_the_next_call() -> None:
     metrics = {"faithfulness": metric(0.5), "context_recall": failed_metric("dify_busy")}
     call = Call(rows(1), judge=lambda _: metrics)
 
-    outcome = call.run()
+    error = call.run()
 
     assert call.states() == call.kept() == ["answered"]
     assert list(call.records[0].metrics) == ["faithfulness"]
-    assert reason_of(outcome) is Reason.DIFY_BUSY
+    assert reason_of(error) is Reason.DIFY_BUSY
 
 
 @pytest.mark.parametrize("judged", [{}, {"faithfulness": metric(0.5)}])
@@ -462,9 +462,9 @@ def test_a_judge_without_quota_ends_the_run_and_what_it_still_gave_is_kept(judge
     cut_off = metric(0.5 if status == "partial" else None, status, "quota_exhausted")
     call = Call(rows(5), judge=lambda _: {**judged, "context_precision": cut_off})
 
-    outcome = call.run()
+    error = call.run()
 
-    assert reason_of(outcome) is Reason.QUOTA_EXHAUSTED
+    assert reason_of(error) is Reason.QUOTA_EXHAUSTED
     assert call.asked == call.scored == [1]
     assert call.states() == ["answered", *["open"] * 4]
     assert call.records[0].metrics == judged
@@ -473,9 +473,9 @@ def test_a_judge_without_quota_ends_the_run_and_what_it_still_gave_is_kept(judge
 def test_an_app_whose_model_has_no_quota_left_ends_the_run() -> None:
     call = Call(rows(5), app=fails(Reason.APP_QUOTA_EXHAUSTED, text="Insufficient Balance"))
 
-    outcome = call.run()
+    error = call.run()
 
-    assert reason_of(outcome) is Reason.APP_QUOTA_EXHAUSTED
+    assert reason_of(error) is Reason.APP_QUOTA_EXHAUSTED
     assert call.asked == [1]
     assert call.states() == ["open"] * 5
 
@@ -491,7 +491,7 @@ def test_a_row_waits_for_its_place_without_losing_the_apps_time() -> None:
     call.clock.pass_by(25)
     turns.release()
 
-    assert running.result(5).error is None
+    assert running.result(5) is None
     assert call.states() == ["done"]
     assert call.records[0].app_seconds == 0.0
     assert places.in_use == 0
@@ -503,9 +503,9 @@ def test_a_row_that_gets_no_place_in_time_stays_open(monkeypatch: pytest.MonkeyP
     assert places.row("another").acquire(timeout=0.0)
     call = Call(rows(2), places=places, seconds=0.1)
 
-    outcome = call.run()
+    error = call.run()
 
-    assert (call.asked, call.states(), outcome.error) == ([], ["open"] * 2, None)
+    assert (call.asked, call.states(), error) == ([], ["open"] * 2, None)
 
 
 def test_an_app_that_is_left_behind_keeps_its_place_until_it_ends(gate: threading.Event) -> None:
@@ -618,9 +618,9 @@ def test_an_unexpected_error_is_told_as_such_and_fails_its_row_only(caplog: pyte
     call = Call(rows(4), app=app, judge=judge)
 
     with caplog.at_level(logging.ERROR):
-        outcome = call.run()
+        error = call.run()
 
-    assert outcome.error is None
+    assert error is None
     assert call.states() == call.kept() == ["done", "failed", "failed", "done"]
     assert [record.app_reason for record in call.records] == ["", "internal_error", "internal_error", ""]
     # What has been paid for is kept, and only scored again.
@@ -657,9 +657,9 @@ def test_a_judge_that_can_not_be_called_at_all_ends_the_run(reason: str) -> None
     }
     call = Call(rows(5), judge=lambda _: metrics)
 
-    outcome = call.run()
+    error = call.run()
 
-    assert reason_of(outcome) == reason
+    assert reason_of(error) == reason
     assert call.asked == [1]
     # The answer is there when the judge can be asked.
     assert call.states() == ["answered", *["open"] * 4]
@@ -679,18 +679,18 @@ def test_a_judge_that_can_not_be_called_at_all_ends_the_run(reason: str) -> None
 def test_a_judge_that_can_not_judge_one_thing_does_not_end_the_run(metrics: dict[str, Any]) -> None:
     call = Call(rows(3), judge=lambda _: metrics)
 
-    outcome = call.run()
+    error = call.run()
 
-    assert outcome.error is None
+    assert error is None
     assert call.states() == ["done"] * 3
 
 
 def test_a_full_storage_ends_the_run_with_what_is_there() -> None:
     call = Call(rows(5), values=MemoryValues(Storage(limit=10)))
 
-    outcome = call.run()
+    error = call.run()
 
-    assert reason_of(outcome) is Reason.STORAGE_FULL
+    assert reason_of(error) is Reason.STORAGE_FULL
     assert call.asked == [1]
     # Reported now, and there at the next call: Dify has written what it refused.
     assert call.states() == ["done", *["open"] * 4]
@@ -709,9 +709,9 @@ def test_a_run_that_another_call_has_taken_over_ends_and_keeps_nothing_more() ->
 
     call = Call(rows(3), app=app)
 
-    outcome = call.run()
+    error = call.run()
 
-    assert reason_of(outcome) is Reason.RUN_TAKEN_OVER
+    assert reason_of(error) is Reason.RUN_TAKEN_OVER
     assert call.kept() == ["done", None, None]
 
 
