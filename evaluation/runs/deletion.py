@@ -55,7 +55,7 @@ class Deletion:
                 break
             if self.delete(number, until):
                 gone += number == gone
-            elif not self._is_later(number):
+            elif not _is_later(self._store.raw_head(number)):
                 break
         if gone != oldest:
             self._store.write_numbers(gone, newest)
@@ -66,7 +66,7 @@ class Deletion:
         try:
             oldest, newest = self._store.numbers()
             for number in range(oldest, newest + 1):
-                if number == self.spared or self._is_later(number) or not self._is_finished(number):
+                if number == self.spared or not self._is_finished(number) or _is_later(self._store.raw_head(number)):
                     continue
                 freed = self.delete(number, time.monotonic() + DELETING_SECONDS)
                 self.freed += [number] if freed else []
@@ -74,9 +74,6 @@ class Deletion:
         except EvaluationError:
             pass
         return False
-
-    def _is_later(self, number: int) -> bool:
-        return bool(self._store.raw_head(number).get("schema", 0) > SCHEMA)
 
     def _is_finished(self, number: int) -> bool:
         return bool(read_json(self._store.values, self._store.key(number, "summary")).get("finished"))
@@ -95,7 +92,7 @@ class Deletion:
         if not head:
             return True
         # What a later version keeps is not known here, and what is worked on is not touched.
-        if head.get("schema", 0) > SCHEMA or Lock(store.values, store.key(number, LOCK), Reason.RUN_BUSY).holder():
+        if _is_later(head) or Lock(store.values, store.key(number, LOCK), Reason.RUN_BUSY).holder():
             return False
         if not delete(store.values, store.key(number, "summary")):
             return False
@@ -120,6 +117,12 @@ class Deletion:
             if read_json(values, scores) == self._store.place(number, key) and not delete(values, scores):
                 return False
         return delete(values, place)
+
+
+def _is_later(head: dict[str, Any]) -> bool:
+    """Whether a later version has kept the run, or something that nobody knows."""
+    schema = head.get("schema", 0)
+    return not isinstance(schema, int) or schema > SCHEMA
 
 
 def _rows_of(head: dict[str, Any]) -> list[str]:

@@ -56,11 +56,11 @@ class RunStore:
     def numbers(self) -> tuple[int, int]:
         """The numbers of the oldest run that may be kept and of the newest; (1, 0) when there was none yet."""
         kept = read_json(self.values, f"{self.base}/head")
-        newest = int(kept.get("number", 0))
+        newest = _whole(kept.get("number"), 0)
         # Of two runs that began at once one may have lost its note.
         while read_json(self.values, self.key(newest + 1, "head")):
             newest += 1
-        return int(kept.get("oldest", 1)), newest
+        return _whole(kept.get("oldest"), 1), newest
 
     def write_numbers(self, oldest: int, newest: int) -> None:
         write_json(self.values, f"{self.base}/head", {"schema": SCHEMA, "oldest": oldest, "number": newest})
@@ -119,7 +119,7 @@ class RunStore:
 
     def begun(self, number: int) -> int:
         """How many of a run's rows, in the order in which they are asked, may have been begun: no other is kept."""
-        return int(read_json(self.values, self.key(number, "begun")).get("rows", BEGUN_AT_ONCE))
+        return _whole(read_json(self.values, self.key(number, "begun")).get("rows"), BEGUN_AT_ONCE)
 
     def write_begun(self, number: int, rows: int) -> None:
         write_json(self.values, self.key(number, "begun"), {"rows": rows})
@@ -200,6 +200,11 @@ def score_keys_in(data: bytes) -> list[str]:
     except (ValueError, KeyError, TypeError, zlib.error):
         return []
     return keys[: 1 if "schema" in kept else 2] if found else []
+
+
+def _whole(value: object, otherwise: int) -> int:
+    """The number that was kept; what is none was kept by another version, or is damaged."""
+    return value if isinstance(value, int) and value >= 0 else otherwise
 
 
 def _object(data: bytes | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from evaluation.runs import packing
 from evaluation.runs.heads import RunHead, RunSummary
 from evaluation.runs.packing import light
 from evaluation.runs.records import SCHEMA, RowRecord
-from evaluation.runs.store import INDEX_ROWS, RunStore, run_base
+from evaluation.runs.store import BEGUN_AT_ONCE, INDEX_ROWS, RunStore, run_base
 from evaluation.storage.values import MAX_VALUE_BYTES
 from tests.evaluation.runs.fakes import MemoryValues, done, failed_metric, metric, run_head, run_summary
 
@@ -395,3 +395,18 @@ def test_a_part_of_an_index_goes_through_in_one_line() -> None:
     ]
 
     assert len(packing.packed_index([light(row) for row in rows])) < MAX_VALUE_BYTES / 2
+
+
+@pytest.mark.parametrize(
+    "damaged", [{"number": "x", "oldest": None}, {"number": [], "oldest": -1}, {"rows": "all"}, {}]
+)
+def test_numbers_that_are_none_count_as_missing(damaged: dict[str, Any]) -> None:
+    values = MemoryValues()
+    runs = RunStore(values, BASE)
+    runs.write_head(run_head(1))
+    runs.write_head(run_head(2))
+    values.storage.set(f"{BASE}/head", json.dumps(damaged).encode())
+    values.storage.set(runs.key(1, "begun"), json.dumps(damaged).encode())
+
+    assert runs.numbers() == (1, 2)
+    assert runs.begun(1) == BEGUN_AT_ONCE
