@@ -18,6 +18,7 @@ COLUMNS: tuple[Kind, ...] = ("question", "reference", "documents", "category")
 # No name of a column is longer, with all that is said beside it.
 MAX_NAME_CHARACTERS = 60
 _BRACKETS = r"[(\[{<【〔〈《「『](.*?)[)\]}>】〕〉》」』]"
+_LANGUAGE = r"[\s_.-]+(?:ja|jp|jpn|en|eng|zh|cn|tw|ko|kr|de|fr|日本語|英語|中国語|韓国語|日文|英文|中文)$"
 _NUMBERING = r"^(?:q?[0-9]{1,3}(?=[^0-9])|[a-z](?=[.)]))[\s.):、_-]*"
 # Ranks: below those of the whole names.
 _COMPOUND, _VAGUE = 1000, 2000
@@ -96,8 +97,9 @@ def _of_path(parts: Sequence[str]) -> Name | None:
 
 
 def _of_plain(text: str) -> Name | None:
-    """The name as it stands, then without its numbering and remarks."""
-    return _of_key(_key(text)) or _of_key(_key(re.sub(_NUMBERING, "", text.casefold())))
+    """The name as it stands, then without its numbering and remarks, and without its language."""
+    plain = re.sub(_NUMBERING, "", text.casefold())
+    return _of_key(_key(text)) or _of_key(_key(plain)) or _of_key(_key(re.sub(_LANGUAGE, "", plain)))
 
 
 def _of_key(key: str) -> Name | None:

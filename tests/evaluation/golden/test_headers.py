@@ -71,7 +71,17 @@ def test_a_name_with_a_line_break_is_recognised(name: str) -> None:
     assert header_kind(name) == "question"
 
 
-@pytest.mark.parametrize("name", [*listed(UNKNOWN), "", " ", "？", "質問" * 40, "質問/回答"])
+@pytest.mark.parametrize(
+    "name",
+    ["質問 Question", "Question 質問", "question_ja", "質問_日本語", "Question-EN", "問", "お客様の質問 User query"],
+)
+def test_a_name_in_two_languages_or_with_its_language_is_recognised(name: str) -> None:
+    assert header_kind(name) == "question"
+
+
+@pytest.mark.parametrize(
+    "name", [*listed(UNKNOWN), "", " ", "？", "質問" * 40, "質問/回答", "ja"]
+)
 def test_another_name_is_not(name: str) -> None:
     assert header_kind(name) is None
 
