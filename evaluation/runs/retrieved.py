@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from evaluation.sample import repr_as_json
+
 # Lists of these names are what a retrieval found, also when they are empty or hold plain texts.
 _RETRIEVED = frozenset(
     [
@@ -152,13 +154,15 @@ def _unwrapped(text: str) -> str:
 
 
 def _parsed(text: str) -> object:
-    """The JSON that a text spells out, None when it is none."""
+    """The JSON or Python repr that a text spells out, None when it is none."""
     if not text.lstrip().startswith(("{", "[")):
         return None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+    for read in (str, repr_as_json):
+        try:
+            return json.loads(read(text))
+        except (ValueError, RecursionError):
+            continue
+    return None
 
 
 def _chunks(values: Sequence[Any], name: str) -> list[object] | None:

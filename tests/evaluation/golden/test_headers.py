@@ -79,9 +79,7 @@ def test_a_name_in_two_languages_or_with_its_language_is_recognised(name: str) -
     assert header_kind(name) == "question"
 
 
-@pytest.mark.parametrize(
-    "name", [*listed(UNKNOWN), "", " ", "？", "質問" * 40, "質問/回答", "ja"]
-)
+@pytest.mark.parametrize("name", [*listed(UNKNOWN), "", " ", "？", "質問" * 40, "質問/回答", "ja"])
 def test_another_name_is_not(name: str) -> None:
     assert header_kind(name) is None
 

@@ -48,6 +48,7 @@ def agent_node(**log: Any) -> list[dict[str, Any]]:
         give("tool", text="", json=[{"検索結果": [{"content": "有給休暇は10日"}]}]),
         give("tool", text="", json=[{"data": [{"page_content": "有給休暇は10日"}]}]),
         give("code", chunks=["有給休暇は10日"]),
+        give("tool", text=str({"result": [{**CHUNK, "title": None}]}), json=[]),
         body({"query": {"content": "何日"}, "records": [{"segment": SEGMENT, "score": 0.8, "child_chunks": []}]}),
         body({"records": [{"content": "有給休暇は10日", "score": 0.8, "title": "規程.md", "metadata": None}]}),
         body({"answer": "10日", "metadata": {"retriever_resources": [SOURCE]}}),
