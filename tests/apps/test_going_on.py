@@ -172,8 +172,8 @@ def test_two_names_run_at_the_same_time(plugin: PluginProcess, apps: Apps) -> No
 def test_time_that_runs_out_ends_the_call_in_good_order_and_the_next_one_goes_on(
     hasty: PluginProcess, apps: Apps, judge: ScriptedModelServer
 ) -> None:
-    judge.latency = 0.1
-    first = invoke_app(hasty, parameters(20, concurrency=1, time_limit=7))
+    judge.latency = 0.2
+    first = invoke_app(hasty, parameters(20, concurrency=1, time_limit=10))
     status, reason, done, total = progress(first)
     assert (status, reason, total) == ("partial", "", 20)
     assert 0 < done < 20

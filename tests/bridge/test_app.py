@@ -452,7 +452,7 @@ def test_what_is_unexpected_ends_no_chat(place: Place, monkeypatch: pytest.Monke
 
 
 def test_a_report_for_which_no_time_is_left_is_named(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Deadline, "left", lambda deadline: -1.0 if deadline.seconds == 20 else 9.0)
+    monkeypatch.setattr(Deadline, "left", lambda deadline: -31.0 if deadline.seconds == 20 else 9.0)
 
     result = evaluate(place, time_limit=20)
 
