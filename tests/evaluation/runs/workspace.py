@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from evaluation.errors import EvaluationError, Reason
 from evaluation.golden.table import Row
 from evaluation.judging.clock import Deadline
 from evaluation.judging.places import Caller
@@ -107,3 +108,17 @@ def run_until(place: Place, done: int) -> RunReport:
     assert outcome.error is None
     assert (outcome.report.done, outcome.report.finished) == (done, False)
     return outcome.report
+
+
+def failing_bot(*rows: int) -> Bot:
+    def reply(record: RowRecord) -> AppAnswer:
+        if record.row in rows:
+            raise EvaluationError(Reason.APP_FAILED, text="落ちました")
+        return answer(f"{record.question}の答え")
+
+    return Bot(reply)
+
+
+def unseen(place: Place, **changes: Any) -> RunOutcome:
+    """A call whose output is lost: its process ended, or Dify no longer waited."""
+    return run(request(**changes), place.values, place.bot, place.judge, None)
