@@ -1,5 +1,6 @@
 """What was before a run: the run that it is compared with, the last ones of its name, and all names."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -50,25 +51,42 @@ class Past:
 
 
 def find_other(values: Values, own: RunName, wanted: str) -> Other | None:
-    """The newest finished run of another name, None when none or the own one is wanted.
+    """The run to compare with, None when it is the finished one before of the own name.
+
+    Args:
+        wanted: another name, whose newest finished run it is; or a name and a number, as reports write it ("name #2").
 
     Raises:
         EvaluationError: run_not_found; run_unreadable when another version of the plugin kept it.
     """
     if wanted in {"", own.name}:
         return None
+    store, newest = _runs_of(values, wanted)
+    title, number = wanted, 0
+    if not newest and (numbered := re.fullmatch(r"(.*?)\s*[#＃]\s*(\d{1,9})", wanted)):
+        title, number = numbered[1] or own.name or own.app_name, int(numbered[2])
+        store, newest = _runs_of(values, numbered[1]) if numbered[1] else (RunStore(values, own.base), number)
+    if store.base == own.base and not number:
+        return None
+    if number:
+        summary = store.summary(number)
+        summary = summary if summary and summary.finished else None
+    else:
+        summary = _newest_finished(_before(store, newest + 1))
+    if summary is None:
+        reason = Reason.RUN_UNREADABLE if store.is_foreign(number or newest) else Reason.RUN_NOT_FOUND
+        raise EvaluationError(reason, run=wanted)
+    return Other(store, title, summary)
+
+
+def _runs_of(values: Values, wanted: str) -> tuple[RunStore, int]:
+    """The runs of a name, or of the app that is called so, and the newest one's number, 0 without one."""
     store = RunStore(values, RunName(wanted).base)
     newest = store.numbers()[1]
     if not newest and (found := find_name(values, wanted)):
         store = RunStore(values, found.base)
         newest = store.numbers()[1]
-    if store.base == own.base:
-        return None
-    summary = _newest_finished(_before(store, newest + 1))
-    if summary is None:
-        reason = Reason.RUN_UNREADABLE if store.is_foreign(newest) else Reason.RUN_NOT_FOUND
-        raise EvaluationError(reason, run=wanted)
-    return Other(store, wanted, summary)
+    return store, newest
 
 
 def read_past(values: Values, own: RunName, title: str, number: int, other: Other | None) -> Past:

@@ -253,6 +253,27 @@ def test_a_run_is_compared_with_the_newest_of_another_name_when_asked() -> None:
     assert not report.other_app
 
 
+@pytest.mark.parametrize(
+    ("wanted", "compared_with"),
+    [("基準 #1", "基準 #1"), ("基準＃2", "基準 #2"), ("朝の評価 #1", "朝の評価 #1"), ("#1", "朝の評価 #1")],
+)
+def test_a_run_is_compared_with_the_one_of_a_number(wanted: str, compared_with: str) -> None:
+    place = Place()
+    for name in ("基準", "基準", "朝の評価", "朝の評価"):
+        place.run(name=name)
+
+    assert place.run(name="朝の評価", compare_with=wanted).compared_with == compared_with
+
+
+@pytest.mark.parametrize("wanted", ["基準 #7", "#9", "無い名前 #1"])
+def test_a_number_that_is_not_there_is_told(wanted: str) -> None:
+    place = Place()
+    place.run(name="基準")
+    with pytest.raises(EvaluationError) as caught:
+        place.run(compare_with=wanted)
+    assert caught.value.reason is Reason.RUN_NOT_FOUND
+
+
 def test_the_runs_of_an_app_are_found_by_what_the_app_is_called() -> None:
     place = Place()
     place.run(name="", app_name="社内規程ボット")
