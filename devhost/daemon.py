@@ -446,6 +446,8 @@ class PluginProcess:
 
     def _death(self) -> str:
         cause = self._end_reason or f"exit code {self._running.poll()}"
+        # What it wrote last may still be on its way to the reader of stderr, which ends with the process.
+        self._readers[0].join(STOP_TIMEOUT_SECONDS)
         tail = self.stderr_tail[-2000:]
         return f"the plugin's process has ended ({cause})" + (f"; its stderr ends with:\n{tail}" if tail else "")
 

@@ -52,9 +52,9 @@ def test_chats_beside_six_runs_go_first(roomy: Site) -> None:
     for number, (output, since, until) in enumerate(together.chats):
         assert outcome(output) == ("scored", "")
         first = roomy.begun(f"chat {number}", since, until)[0].begun
-        # It waits for other chats at most; of the places that become free meanwhile the runs keep one in all. A few of
-        # their calls may be on their way when it comes.
-        assert len(roomy.begun("run", since, first)) <= 5 + len(roomy.begun("chat", since, first)) / 4
+        # It waits for other chats; of the places that become free meanwhile the runs keep one in all. Until its request
+        # has reached the plugin, the runs may take what is free.
+        assert len(roomy.begun("run", since, first)) <= MOST_CALLS + len(roomy.begun("chat", since, first)) / 4
     begun = min(since for _, since, _ in together.chats)
     ended = max(until for _, _, until in together.chats)
     chats, rows = roomy.begun("chat", begun, ended), roomy.begun("run", begun, ended)
