@@ -27,7 +27,7 @@ from evaluation.report.markdown import reason_sentence
 from evaluation.report.tables import table_remarks
 from evaluation.result import bounded, status_of
 from evaluation.sample import read_text
-from evaluation.settings import read_choice, read_number
+from evaluation.settings import read_choice, read_count
 from evaluation.texts import Texts, load_texts
 
 ACTIONS = ("show", "replace", "append", "restore", "list")
@@ -49,8 +49,7 @@ class QuestionTableTool(EvaluatorTool):
         name = read_text(parameters.get("table_name"), "table_name")
         if not name:
             raise EvaluationError(Reason.NO_TABLE_NAME)
-        version = read_number(parameters.get("version"), "version", 1, HIGHEST_VERSION)
-        number = None if version is None else int(version)
+        number = read_count(parameters.get("version"), "version", 0, HIGHEST_VERSION) or None
         if action == "show":
             table = tables.read(name, number)
             return _shown(table, read_choice(parameters.get("state"), "state", SHOWN_STATES), parameters, texts)

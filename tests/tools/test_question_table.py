@@ -194,6 +194,8 @@ def test_a_table_that_is_longer_than_an_output_is_cut_and_it_is_said(tables: Tab
         ("replace", {"golden": "質問\t参照\n" + "Q\tA\n" * 5001}, "table_too_large"),
         ("restore", {}, "table_not_found"),
         ("show", {"version": "二"}, "invalid_setting"),
+        ("show", {"version": 1.5}, "invalid_setting"),
+        ("show", {"version": 0}, "invalid_setting"),
         ("erase", {}, "invalid_setting"),
         ("show", {"state": ["draft"]}, "table_not_found"),
     ],
