@@ -13,7 +13,7 @@ from typing import Any
 from rapidfuzz import fuzz, process
 
 from evaluation.folding import fold, may_be_the_same
-from evaluation.golden.drafts.passages import Passage, pairs_of, script_of
+from evaluation.golden.drafts.passages import Passage, body_of, pairs_of, script_of
 from evaluation.languages import Language, choose_language
 from evaluation.metrics.scoring import cosines
 
@@ -40,6 +40,7 @@ class Flaw(StrEnum):
     POINTS_AT_PASSAGE = "points_at_passage"
     NOT_A_QUESTION = "not_a_question"
     TOO_GENERAL = "too_general"
+    OTHER_KIND = "other_kind"
     QUOTE_NOT_FOUND = "quote_not_found"
     NUMBER_NOT_QUOTED = "number_not_quoted"
     DUPLICATE = "duplicate"
@@ -72,12 +73,13 @@ def not_told(language: Language) -> str:
     return str(_data()["not_told"][language])
 
 
-def flaw_of(draft: Draft, passages: Sequence[Passage], *, computed: bool = False) -> Flaw | None:
+def flaw_of(draft: Draft, passages: Sequence[Passage], kind: str = "") -> Flaw | None:
     """What is wrong with the text, None when nothing is.
 
     Args:
         passages: those that it was made from, in the order of its quotes.
-        computed: the reference may hold numbers that are computed from the quoted ones, such as a difference.
+        kind: as which it was made. The reference of a comparison may hold numbers that are computed from the quoted
+            ones, such as a difference; that of a false premise must put it right.
     """
     told = not draft.quotes and draft.reference == not_told(passages[0].language)
     if len(fold(draft.question)) < SHORTEST_QUESTION or not draft.reference.strip():
@@ -89,16 +91,19 @@ def flaw_of(draft: Draft, passages: Sequence[Passage], *, computed: bool = False
         Flaw.POINTS_AT_PASSAGE: points_at_passage(draft.question) or (not told and points_at_passage(draft.reference)),
         Flaw.NOT_A_QUESTION: _is_statement(draft.question, passages),
         Flaw.TOO_GENERAL: is_too_general(draft.question),
+        Flaw.UNCLEAR: _says("dangling", draft.question),
+        Flaw.OTHER_KIND: kind == "false_premise" and not _says("correcting", draft.reference),
     }
     found = next((flaw for flaw, holds in flaws.items() if holds), None)
-    return found if found or told else _flaw_of_quotes(draft, passages, computed=computed)
+    return found if found or told else _flaw_of_quotes(draft, passages, kind)
 
 
-def _flaw_of_quotes(draft: Draft, passages: Sequence[Passage], *, computed: bool) -> Flaw | None:
+def _flaw_of_quotes(draft: Draft, passages: Sequence[Passage], kind: str) -> Flaw | None:
     if len(draft.quotes) != len(passages) or not all(draft.quotes):
         return Flaw.QUOTE_NOT_FOUND
     known = _numbers(" ".join([draft.question, *draft.quotes]))
-    return None if computed or _numbers(draft.reference) <= known else Flaw.NUMBER_NOT_QUOTED
+    quoted = kind == "comparison" or _numbers(draft.reference) <= known
+    return None if quoted else Flaw.NUMBER_NOT_QUOTED
 
 
 def _same_language(draft: Draft, passage: Passage) -> bool:
@@ -149,9 +154,10 @@ def _numbers(text: str) -> set[str]:
 def find_quote(quote: str, text: str) -> str:
     """The stretch of the text that the quote was copied from, as the text has it; "" when it is not there.
 
-    White space, width, case and punctuation may differ.
+    White space, width, case and punctuation may differ. A title bears nothing out and is no quote.
     """
     wanted = fold(quote)
+    text = body_of(text)
     if len(wanted) < SHORTEST_QUOTE or wanted not in fold(text):
         return ""
     if quote.strip() in text:
@@ -172,7 +178,7 @@ def bearing_quote(quote: str, text: str, draft: Draft) -> str:
     wanted = pairs_of(draft.reference)
     shares = {
         stretch: len(wanted & pairs_of(stretch)) / max(1, len(wanted))
-        for stretch in _stretches(text, QUOTED_SENTENCES)
+        for stretch in _stretches(body_of(text), QUOTED_SENTENCES)
         if numbers <= _numbers(stretch)
     }
     # Of those that have as much in common the shortest, which comes first.

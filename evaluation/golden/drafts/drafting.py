@@ -208,6 +208,10 @@ class Drafter:
                 "document": task.passages[0].document,
             }
             progress.flawed = [*progress.flawed, flawed][-SHOWN_FLAWED:]
+            if outcome.draft.question:
+                # Asked again in the same words, the passage would give the same.
+                for passage in task.passages:
+                    self._asked.setdefault(passage.text, []).append(outcome.draft.question)
             return
         kept = _kept(outcome, task)
         self._take_in(kept)
@@ -233,7 +237,7 @@ class Drafter:
         """
         try:
             draft = self._write(task)
-            flaw = flaw_of(draft, task.passages, computed=task.kind == "comparison")
+            flaw = flaw_of(draft, task.passages, task.kind)
             if flaw is not None:
                 return _FlawedDraftError(flaw, draft)
             self._judge(task, draft)
@@ -268,7 +272,7 @@ class Drafter:
             data: dict[str, Any] = {"question": draft.question, "passages": [_shown(passage) for passage in passages]}
             self._require(language, "draft.answerable", data, False, Flaw.ANSWERABLE, draft)
         else:
-            data = {"question": draft.question, "reference": draft.reference, "quotes": list(draft.quotes)}
+            data = {"facts": "\n".join(draft.quotes), "question": draft.question, "answer": draft.reference}
             self._require(language, "draft.check", data, True, Flaw.NOT_SUPPORTED, draft)
 
     def _require(

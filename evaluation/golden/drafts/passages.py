@@ -66,10 +66,22 @@ def read_passages(chunks: Iterable[Chunk]) -> tuple[list[Passage], int]:
 
 def title_of(text: str, document: str) -> str:
     """What a document calls itself in its first line; without such a line its name as a person would say it."""
-    first = text.strip().split("\n", 1)[0].strip("#*= \t")
-    if 0 < len(first) <= TITLE_CHARACTERS and not re.search(r"[。．.！？!?]$", first):
-        return first
+    first = _title_line(text)
+    if first:
+        return first.strip("#*= \t")
     return re.sub(r"\.[A-Za-z0-9]{1,5}$", "", document.rsplit("/", 1)[-1])
+
+
+def body_of(text: str) -> str:
+    """The text without the title that it begins with."""
+    rest = text.strip().removeprefix(_title_line(text)).strip()
+    return rest or text
+
+
+def _title_line(text: str) -> str:
+    """The first line, "" when it is none of a title's."""
+    first = text.strip().split("\n", 1)[0].strip()
+    return first if len(first) <= TITLE_CHARACTERS and not re.search(r"[。．.！？!?]$", first) else ""
 
 
 def _letters(text: str) -> float:

@@ -46,7 +46,8 @@ def write(kind: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
         again = len([question for question in data.get("asked", []) if topic_of(texts[0]) in question])
         question = WORDING[kind].format(topic=topic_of(texts[0])) + "（念のため）" * again
         quotes = [text.split("。")[0] + "。" for text in texts]
-        draft = {"question": question, "reference": f"{number}です。{'ほかの点も同じです。' * again}"}
+        wrong = "いいえ、" if kind == "false_premise" else ""
+        draft = {"question": question, "reference": f"{wrong}{number}です。{'ほかの点も同じです。' * again}"}
         return {**draft, "quotes": quotes} if len(texts) > 1 else {**draft, "quote": quotes[0]}
 
     return reply

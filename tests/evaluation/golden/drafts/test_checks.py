@@ -102,7 +102,7 @@ def test_a_quote_that_stands_nowhere_is_told() -> None:
 def test_a_comparison_may_hold_what_is_computed_from_its_quotes() -> None:
     text = "日帰りの日当は1,000円、宿泊を伴う出張の日当は1日2,500円です。"
     draft = Draft("日帰りと宿泊の日当の差はいくらですか", "1,500円です。", (text,))
-    assert flaw_of(draft, [passage(text)], computed=True) is None
+    assert flaw_of(draft, [passage(text)], "comparison") is None
     assert flaw_of(draft, [passage(text)]) is Flaw.NUMBER_NOT_QUOTED
 
 
@@ -169,6 +169,8 @@ def test_words_about_other_things_are_no_pointers(text: str) -> None:
         "有給休暇について教えてください。",
         "有給休暇とは何ですか？",
         "規程の目的は何ですか",
+        "年次有給休暇の規程はどこにあるか？",
+        "在宅勤務の規程は、何を指しますか？",
         "What does the leave policy cover?",
         "What is the purpose of the policy?",
         "Tell me about paid leave.",
@@ -199,6 +201,48 @@ def test_a_question_with_something_definite_is_not(text: str) -> None:
     assert not is_too_general(text)
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        "それはいつまでですか",
+        "この制度の対象者は誰ですか",
+        "その場合の申請先は？",
+        "When is it due?",
+        "What does that include?",
+        "它什么时候截止？",
+        "该制度的对象是谁？",
+    ],
+)
+def test_a_question_about_something_that_was_not_named_is_unclear(question: str) -> None:
+    text = {"W": EN, "它": ZH, "该": ZH}.get(question[0], JA)
+    assert flaw(question, {JA: "10日です", EN: "10 days", ZH: "10天"}[text], text[:20], text) is Flaw.UNCLEAR
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("欠勤した日、その日のうちに誰に連絡しますか", JA),
+        ("その他の休暇は何日ありますか", JA),
+        ("Is it possible to take half a day of leave?", EN),
+        ("其他假期有多少天？", ZH),
+        ("How long does it take to get paid leave?", EN),
+        ("入职满6个月的人，其年假有多少天？", ZH),
+    ],
+)
+def test_words_that_stand_for_something_named_are_clear(question: str, text: str) -> None:
+    assert flaw(question, {JA: "10日です", EN: "10 days", ZH: "有10天年假"}[text], text, text) is None
+
+
+@pytest.mark.parametrize(
+    ("reference", "found"),
+    [("いいえ、10日です。", None), ("20日ではなく10日です。", None), ("10日付与されます。", Flaw.OTHER_KIND)],
+)
+def test_a_false_premise_is_put_right_by_its_reference(reference: str, found: Flaw | None) -> None:
+    draft = Draft("有給休暇は20日もらえますよね？", reference, (find_quote(JA[:31], JA),))
+    assert flaw_of(draft, [passage(JA)], "false_premise") is found
+    assert flaw_of(draft, [passage(JA)], "fact") is None
+
+
 # --- quotes ---
 
 
@@ -216,6 +260,15 @@ def test_a_question_with_something_definite_is_not(text: str) -> None:
 )
 def test_a_quote_is_the_texts_own_words(quote: str, found: str) -> None:
     assert find_quote(quote, JA) == found
+
+
+def test_a_title_is_no_quote() -> None:
+    text = f"# 年次有給休暇の規程（あおぞら文具店）\n{JA}"
+    assert find_quote("年次有給休暇の規程（あおぞら文具店）", text) == ""
+    assert find_quote("申請は3営業日前までです。", text) == "申請は3営業日前までです。"
+    assert (
+        bearing_quote("", text, Draft("規程は誰のものですか", "年次有給休暇の規程はあおぞら文具店のものです。")) == ""
+    )
 
 
 USUALLY, IN_TOKYO = "宿泊費は、1泊12,000円を上限に実費を支給します。", "東京23区に泊まるときの上限は、1泊15,000円です。"
