@@ -13,7 +13,7 @@ from typing import Any
 from rapidfuzz import fuzz, process
 
 from evaluation.folding import fold, may_be_the_same
-from evaluation.golden.drafts.passages import Passage, body_of, pairs_of, script_of
+from evaluation.golden.drafts.passages import Passage, pairs_of, script_of, title_line
 from evaluation.languages import Language, choose_language
 from evaluation.metrics.scoring import cosines
 
@@ -156,8 +156,9 @@ def find_quote(quote: str, text: str) -> str:
 
     White space, width, case and punctuation may differ. A title bears nothing out and is no quote.
     """
-    wanted = fold(quote)
-    text = body_of(text)
+    title = title_line(text)
+    wanted = fold(quote.strip().removeprefix(title)).removeprefix(fold(title))
+    text = text.strip().removeprefix(title).strip()
     if len(wanted) < SHORTEST_QUOTE or wanted not in fold(text):
         return ""
     if quote.strip() in text:
@@ -178,7 +179,7 @@ def bearing_quote(quote: str, text: str, draft: Draft) -> str:
     wanted = pairs_of(draft.reference)
     shares = {
         stretch: len(wanted & pairs_of(stretch)) / max(1, len(wanted))
-        for stretch in _stretches(body_of(text), QUOTED_SENTENCES)
+        for stretch in _stretches(text.strip().removeprefix(title_line(text)), QUOTED_SENTENCES)
         if numbers <= _numbers(stretch)
     }
     # Of those that have as much in common the shortest, which comes first.

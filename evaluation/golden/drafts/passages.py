@@ -66,22 +66,15 @@ def read_passages(chunks: Iterable[Chunk]) -> tuple[list[Passage], int]:
 
 def title_of(text: str, document: str) -> str:
     """What a document calls itself in its first line; without such a line its name as a person would say it."""
-    first = _title_line(text)
-    if first:
-        return first.strip("#*= \t")
-    return re.sub(r"\.[A-Za-z0-9]{1,5}$", "", document.rsplit("/", 1)[-1])
+    first = title_line(f"{text}\n.").strip("#*= \t")
+    return first or re.sub(r"\.[A-Za-z0-9]{1,5}$", "", document.rsplit("/", 1)[-1])
 
 
-def body_of(text: str) -> str:
-    """The text without the title that it begins with."""
-    rest = text.strip().removeprefix(_title_line(text)).strip()
-    return rest or text
-
-
-def _title_line(text: str) -> str:
-    """The first line, "" when it is none of a title's."""
-    first = text.strip().split("\n", 1)[0].strip()
-    return first if len(first) <= TITLE_CHARACTERS and not re.search(r"[。．.！？!?]$", first) else ""
+def title_line(text: str) -> str:
+    """The title that a text begins with; "" without one, and for a text of a single line."""
+    first, _, rest = text.strip().partition("\n")
+    is_title = len(first) <= TITLE_CHARACTERS and not re.search(r"[。．.！？!?]$", first.strip())
+    return first if is_title and rest.strip() else ""
 
 
 def _letters(text: str) -> float:
