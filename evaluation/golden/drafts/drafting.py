@@ -238,6 +238,9 @@ class Drafter:
         try:
             draft = self._write(task)
             flaw = flaw_of(draft, task.passages, task.kind)
+            if flaw is None and self._known.has(draft, task.kind):
+                # Before the judge is paid for it; once more when it is taken in, with all that is known then.
+                flaw = Flaw.DUPLICATE
             if flaw is not None:
                 return _FlawedDraftError(flaw, draft)
             self._judge(task, draft)

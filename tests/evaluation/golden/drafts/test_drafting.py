@@ -127,6 +127,8 @@ def test_questions_of_the_table_are_not_made_again() -> None:
     progress, _ = draft(judge(), 2, table=table)
 
     assert progress.dropped == {"duplicate": 2}
+    # What code can tell is not paid for: 2 x 1 call, 2 x 3 calls.
+    assert progress.calls == 8
     assert questions(progress) == ["在宅勤務手当はいくつですか", "宿泊費はいくつですか"]
 
 
